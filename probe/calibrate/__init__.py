@@ -9,6 +9,7 @@ Later runs on the same card and driver use it instead of inferring lag and offse
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from ..errors import NothingToReport
@@ -16,11 +17,17 @@ from ..sensors.nvml.calibration import Calibration, save
 from .measure import SECONDS, measure
 from .wave import Load, cuda_loads
 
-__all__ = ["SECONDS", "Calibration", "Load", "calibrate", "render"]
+__all__ = ["SECONDS", "Calibration", "Load", "calibrate", "entries", "render"]
 
 
-def calibrate(seconds: float = SECONDS) -> list[tuple[Calibration, Path]]:
+def calibrate(
+    seconds: float = SECONDS, record: Path | None = None
+) -> list[tuple[Calibration, Path]]:
     """Calibrate every CUDA device that is visible, one after the other, and keep the results.
+
+    Args:
+        record: a .npz file that keeps what was read; of several devices each has its own, with its
+            number in the name.
 
     Raises:
         NothingToReport: there is no CUDA device, or none has an energy counter.
@@ -32,7 +39,12 @@ def calibrate(seconds: float = SECONDS) -> list[tuple[Calibration, Path]]:
             "there is no CUDA device here, and so nothing to calibrate: run this "
             "on the machine with the GPU, with a CUDA build of torch"
         )
-    calibrations = [measure(uuid, load, seconds) for uuid, load in loads]
+    calibrations = []
+    for number, (uuid, load) in enumerate(loads):
+        file = record
+        if record is not None and len(loads) > 1:
+            file = record.with_name(f"{record.stem}-{number}{record.suffix}")
+        calibrations.append(measure(uuid, load, seconds, record=file))
     return [(calibration, save(calibration)) for calibration in calibrations]
 
 
@@ -69,5 +81,23 @@ def render(calibration: Calibration, path: Path) -> str:
             f"{ms(c.average_window_s)}",
             f"  fields' clock   {c.fields_clock or 'unknown'}",
             f"  kept in {path}; runs on this card use it from now on",
+            "  to share it, add this to probe/sensors/cards.json:",
+            *(f"    {line}" for line in json.dumps(entries(c), indent=1).splitlines()),
         ]
     )
+
+
+def entries(calibration: Calibration) -> list[dict[str, object]]:
+    """What the database of cards would hold of this card: its counter, and its instant power."""
+    c = calibration
+    common = {"source": "probe calibrate", "date": c.measured[:10], "model": c.name}
+    common["driver"] = c.driver.partition(".")[0]
+    counter: dict[str, object] = {"quantities": ["energy"], "period_s": c.counter_period_s}
+    counter["delay_s"] = max(-0.01, c.delay_s + c.lag_s)
+    if c.part_s or c.average_s:
+        counter["window_s"], counter["delay_s"] = c.part_s or c.average_s, max(-0.01, c.delay_s)
+    found = [common | counter]
+    if c.instant_period_s and c.instant_window_s:
+        power = {"period_s": c.instant_period_s, "window_s": c.instant_window_s}
+        found.append(common | {"quantities": ["power"]} | power)
+    return found

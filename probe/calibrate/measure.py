@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -77,16 +78,22 @@ class _Reader:
 
 
 def measure(
-    uuid: str, load: Load, seconds: float = SECONDS, seed: int | None = None
+    uuid: str,
+    load: Load,
+    seconds: float = SECONDS,
+    seed: int | None = None,
+    record: Path | None = None,
 ) -> Calibration:
     """Calibrate one card.
 
     Args:
         load: what keeps this card busy.
         seconds: how long the wave lasts.
+        record: a .npz file that keeps all that was read, and the load's edges.
 
     Raises:
         NothingToReport: the card has no energy counter, or it hardly moved.
+        OSError: the record cannot be written.
     """
     request = DeviceRequest(devices=uuid)
     sensor = NvmlEnergySensor(SensorContext(requests=(request,), clock=MonotonicClock()))
@@ -109,6 +116,8 @@ def measure(
         session.close()
     samples = [r for r in reader.readings if isinstance(r, Sample) and r.source == source.id]
     origin_ns = edges[0].time_ns
+    if record is not None:
+        keep_reads(record, samples, source.scale, reader.fields, edges)
     updates = _updates(samples, origin_ns, source.scale)
     response, errors = _fit(updates, edges, origin_ns)
     gaps = np.diff(updates.time_s)
@@ -135,6 +144,40 @@ def measure(
         average_window_s=windows[1][1],
         fields_clock=clock,
     )
+
+
+def keep_reads(
+    file: Path,
+    samples: Sequence[Sample],
+    scale: float,
+    fields: Sequence[tuple[int, float | None, float | None]],
+    edges: Sequence[Edge],
+) -> None:
+    """Keep raw reads: seconds since the first edge, joules, milliwatts (not a number: no reading).
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    origin_ns = edges[0].time_ns
+
+    def seconds(times: list[int]) -> Floats:
+        return (np.array(times, np.int64) - origin_ns) / NS_PER_S
+
+    def milliwatts(column: int) -> Floats:
+        return np.array([row[column] for row in fields], np.float64)  # None is not a number
+
+    with file.open("wb") as stream:
+        np.savez_compressed(
+            stream,
+            counter_s=seconds([s.time_ns for s in samples]),
+            counter_span_s=np.array([s.span_ns for s in samples]) / NS_PER_S,
+            counter_j=np.array([s.value for s in samples]) * scale,
+            read_s=seconds([row[0] for row in fields]),
+            instant_mw=milliwatts(1),
+            average_mw=milliwatts(2),
+            edge_s=seconds([edge.time_ns for edge in edges]),
+            busy=np.array([edge.busy for edge in edges]),
+        )
 
 
 def _updates(samples: Sequence[Sample], origin_ns: int, scale: float) -> Updates:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ...errors import UsageError
 from ..arguments import seconds
 
 SUMMARY = "find out how this machine's GPUs show power; later runs use it"
-EXAMPLES = ("probe calibrate", "probe calibrate --seconds 40")
+EXAMPLES = ("probe calibrate", "probe calibrate --seconds 40", "probe calibrate --record reads.npz")
 _LEAST_S = 5
 
 
@@ -22,6 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long each GPU is kept busy and idle by turns (20)",
     )
 
+    parser.add_argument(
+        "--record",
+        type=Path,
+        default=None,
+        metavar="FILE.npz",
+        help="keep all that was read, and when the load was switched",
+    )
+
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, NothingToReport."""
@@ -29,8 +38,11 @@ def run(options: argparse.Namespace) -> int:
 
     if options.seconds is not None and options.seconds < _LEAST_S:
         raise UsageError(f"--seconds: at least {_LEAST_S}, or there is nothing to see")
+    if options.record is not None and options.record.suffix != ".npz":
+        raise UsageError(f"--record: {options.record} does not end with .npz")
+    length_s = SECONDS if options.seconds is None else options.seconds
     try:
-        for calibration, path in calibrate(SECONDS if options.seconds is None else options.seconds):
+        for calibration, path in calibrate(length_s, options.record):
             print(render(calibration, path))
     except OSError as error:
         raise UsageError(f"the calibration cannot be kept: {error}") from None

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from probe.attribution.meter_kinds import accumulator_of
 from probe.attribution.response.response import Response
-from probe.calibrate import render
+from probe.calibrate import entries, render
 from probe.calibrate.measure import measure
+from probe.cli.commands.calibrate import run
+from probe.errors import UsageError
 from probe.model import DeviceRequest
 from probe.sensors import SensorContext
+from probe.sensors.cards import card_of
 from probe.sensors.nvml.calibration import Calibration, folder, load, save
 from probe.sensors.nvml.energy import NvmlEnergySensor
 from tests.fakes.nvml import NvmlRig
@@ -63,7 +69,15 @@ def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, power_w=90.0, jitter_s=0.0003)
     rig.gpu(0).lag_ns = 12_000_000
     rig.load()
-    found = measure(rig.uuid(0), RigLoad(rig), 12.0, seed=3)
+    record = tmp_path / "reads.npz"
+    found = measure(rig.uuid(0), RigLoad(rig), 12.0, seed=3, record=record)
+    with np.load(record) as kept:
+        assert len(kept["edge_s"]) == len(kept["busy"]) > 50
+        # The counter's own joules over the wave, from what was kept of it.
+        begin_s, end_s = kept["edge_s"][[0, -1]]
+        counted = np.diff(np.interp([begin_s, end_s], kept["counter_s"], kept["counter_j"]))[0]
+        assert 90 * 12 < counted < 500 * 13
+        assert len(kept["instant_mw"]) == len(kept["read_s"]) > 1000
     assert found.lag_s == pytest.approx(0.012, abs=0.0025), found
     assert abs(found.delay_s) < 0.0025
     assert found.counter_period_s == pytest.approx(0.1, rel=0.01)
@@ -98,6 +112,24 @@ def test_it_reads_like_a_data_sheet() -> None:
     assert (
         "first-order lag of 8.0 ± 0.5 ms, 1.0 ± 0.5 ms late" in text and "window 1000.0 ms" in text
     )
+
+
+@pytest.mark.parametrize("more", [{}, {"part_s": 0.025}, {"average_s": 0.05}], ids=str)
+def test_it_prints_entries_that_the_database_takes(more: dict[str, float]) -> None:
+    known = replace(KNOWN, **more)
+    text = render(known, Path("/kept/GPU-x.json"))
+    printed = json.loads(text[text.index("[\n") :])
+    assert printed == entries(known)
+    counter, power = (card_of(entry) for entry in printed)
+    assert counter.quantities == ("energy",) and counter.driver == "570"
+    assert counter.window_s == (more.get("part_s") or more.get("average_s"))
+    assert counter.delay_s == pytest.approx(0.001 if more else 0.009)
+    assert power.window_s == 0.025
+
+
+def test_a_record_ends_with_npz() -> None:
+    with pytest.raises(UsageError, match="npz"):
+        run(argparse.Namespace(seconds=None, record=Path("reads.csv")))
 
 
 def test_without_cuda_it_says_so() -> None:
