@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 COMPILED := setup.py probe/ring/native.pxd $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
-.PHONY: demo test test-full lint system bench prove build clean
+.PHONY: demo test test-full lint system bench gpu prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
 $(STAMP): pyproject.toml constraints.txt $(COMPILED)
@@ -100,6 +100,10 @@ bench: $(STAMP)
 	$(RUN) -m benchmarks.cost.recorder --steps 1000000
 	$(RUN) -m benchmarks.cost.scrape
 	$(RUN) -m benchmarks.long_runs.report_1day
+
+# What a machine with a card should be asked: stages of eight minutes at most, each with a file of its own.
+gpu: $(STAMP)
+	$(RUN) -m benchmarks.gpu
 
 prove: $(STAMP)
 	$(BIN)/python -m benchmarks.prove

@@ -90,7 +90,8 @@ def render(calibration: Calibration, path: Path) -> str:
 def entries(calibration: Calibration) -> list[dict[str, object]]:
     """What the database of cards would hold of this card: its counter, and its instant power."""
     c = calibration
-    common = {"source": "probe calibrate", "date": c.measured[:10], "model": c.name}
+    common: dict[str, object] = {"source": "probe calibrate", "date": c.measured[:10]}
+    common["model"] = c.name
     common["driver"] = c.driver.partition(".")[0]
     counter: dict[str, object] = {"quantities": ["energy"], "period_s": c.counter_period_s}
     counter["delay_s"] = max(-0.01, c.delay_s + c.lag_s)
@@ -98,6 +99,7 @@ def entries(calibration: Calibration) -> list[dict[str, object]]:
         counter["window_s"], counter["delay_s"] = c.part_s or c.average_s, max(-0.01, c.delay_s)
     found = [common | counter]
     if c.instant_period_s and c.instant_window_s:
-        power = {"period_s": c.instant_period_s, "window_s": c.instant_window_s}
+        power: dict[str, object] = {"period_s": c.instant_period_s}
+        power["window_s"] = c.instant_window_s
         found.append(common | {"quantities": ["power"]} | power)
     return found

@@ -1,0 +1,1 @@
+"""What a machine with a card should be asked: `make gpu`. Reads only: no setting is touched."""
