@@ -162,6 +162,7 @@ class Source:
     note: str = ""  # what a reader must know: "1 s average", "whole module", …
     model: str = ""  # of the device, as its maker calls it
     tracked: bool = False  # a power reading that is read closely around its refreshes if it counts
+    dated: bool = True  # False: read too rarely to say when it moved; its joules have no phases
     simulated: bool = False  # the device does not exist (`probe demo`): no sum counts its joules
 
     def __post_init__(self) -> None:

@@ -165,5 +165,6 @@ def _source(file: str, device: str, kind: DeviceKind, *, in_total: bool) -> Sour
         method="pm_counters",
         resolution_s=None,
         in_total=in_total,
+        dated=False,  # it moves ten times a second, at instants that 20 reads do not tell
         note=notes.get(device, "an accelerator: its own meter counts it"),
     )

@@ -54,7 +54,7 @@ def test_reads_say_how_the_meters_see_and_a_stage_is_not_run_twice(tmp_path: Pat
     again = ask(tmp_path, rig, "--stages", "reads")
     assert again.stdout.splitlines()[0].split() == ["reads", "done", "before"]
     # No setting of the card is touched.
-    assert not [name for name in rig.functions() if "Set" in name and rig.calls(name)]
+    assert not [name for name in rig.functions if "Set" in name and rig.calls(name)]
 
 
 def test_a_stage_that_fails_says_why_and_is_tried_again(tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""Each kind of meter through the estimator that the product chooses for it; a few seeded runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.energy import meters
+from probe.attribution.meter_kinds import accumulator_of, is_attributed
+from probe.sensors import SensorContext
+from probe.sensors.node.pm_counters import PmCountersSensor
+from tests.fakes.sysfs_meters import CrayNode
+from tests.fakes.virtual_clock import VirtualClock
+
+
+@pytest.mark.parametrize("name", meters.METERS)
+def test_what_a_meter_resolves_holds_and_beats_the_split_by_time(name):
+    runs = [meters.of_run((name, seed)) for seed in (7, 8)]
+    resolved = held = 0
+    for run in runs:
+        assert not run["worse"] and run["misattributed"] < run["by_time"] / 3
+        resolved += sum(run["resolved"])
+        held += sum(r and h for r, h in zip(run["resolved"], run["held"], strict=True))
+        if meters.METERS[name].resolves:
+            assert run["resolved"][1] and run["resolved"][2]  # forward and backward
+    assert held >= resolved - 1
+
+
+def test_a_meter_that_cannot_be_dated_is_not_regressed(tmp_path):
+    node = CrayNode(tmp_path)
+    context = SensorContext(
+        sys_root=node.root, powercap_root=tmp_path, proc_root=tmp_path, clock=VirtualClock()
+    )
+    for source in PmCountersSensor(context).open():
+        assert not is_attributed(source)
+        with pytest.raises(ValueError, match="not attributed"):
+            accumulator_of(source)
