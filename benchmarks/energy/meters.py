@@ -4,8 +4,8 @@
 
 Training steps of 60 ms under each kind of meter that the product regresses, read as its sensor
 reads it, through the same choice of estimator. No run with a resolved phase may be worse than the
-split by time, and resolved intervals must hold the truth. (Cray's pm_counters are read too rarely to
-say when they moved: regressed, 3 of 10 resolved intervals did not hold. So they are not.)
+split by time, and resolved intervals must hold the truth. (Cray's pm_counters are read too rarely
+to say when they moved: regressed, 3 of 10 resolved intervals did not hold. So they are not.)
 """
 
 from __future__ import annotations

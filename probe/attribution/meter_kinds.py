@@ -45,9 +45,8 @@ def is_polled_power(source: Source) -> bool:
 
 def is_attributed(source: Source) -> bool:
     """True if the estimator attributes this source to phases."""
-    return (
-        is_energy(source) or is_rate(source) or is_sampled_power(source) or is_polled_power(source)
-    )
+    energy = is_energy(source) or is_sampled_power(source) or is_polled_power(source)
+    return source.dated and (energy or is_rate(source))
 
 
 def accumulator_of(source: Source, begin_s: float = 0.0) -> Accumulator:
