@@ -50,6 +50,7 @@ def test_the_public_names_are_these() -> None:
         "StoreError",
         "UsageError",
         "__version__",
+        "open_report",
         "open_run",
         "phase",
         "start",
