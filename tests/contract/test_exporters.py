@@ -288,7 +288,7 @@ def test_a_real_gateway_holds_each_run_once(
         assert len(found) == 2 and not list(tmp_path.iterdir())
     finally:
         gateway.terminate()
-        gateway.wait(timeout=10)
+        gateway.wait(timeout=processes.HUNG_S)
 
 
 def test_codecarbon_figures_and_other_rows(

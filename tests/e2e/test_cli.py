@@ -190,7 +190,7 @@ def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) ->
     assert process.stdout.readline() == "usr1\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(timeout=processes.HUNG_S) == -signal.SIGTERM
     process.stdout.close()
     assert processes.status_at_end(only_run(tmp_path)) == "killed"
 
@@ -244,7 +244,7 @@ def test_probe_run_finds_the_phases_of_an_untouched_script(how: str, tmp_path: P
             str(script),
         ],
     }[how]
-    out = processes.probe(tmp_path, "run", "--", *command, timeout=120)
+    out = processes.probe(tmp_path, "run", "--", *command)
     assert out.returncode == 0, out.stderr
     assert processes.status_at_end(only_run(tmp_path)) == "finished"
     data = json.loads(processes.probe(tmp_path, "report", "--format", "json").stdout)

@@ -143,7 +143,7 @@ def serving(folder: Path, command: str, *words: str) -> Iterator[str]:
         yield server.stdout.readline()
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=processes.HUNG_S)
 
 
 def refuses_another_name(url: str) -> bool:

@@ -41,7 +41,7 @@ def train(seed: int, seconds: float, prepare: Callable[[NvmlRig], None], folder:
         env=processes.environment(folder / "runs", rig.env()),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -37,7 +37,7 @@ def train(
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

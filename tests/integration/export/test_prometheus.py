@@ -121,7 +121,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
                 assert query(base, asked), asked
             assert query(base, "phasewatt_run_info")[0]["metric"]["run"] == run.name
             # The end: the totals are fetched once more, then the series vanish.
-            process.communicate(timeout=60)
+            process.communicate(timeout=processes.HUNG_S)
             ended = time.monotonic()
             # Over some time: right after the fetch the series is gone.
             while not query(base, "max_over_time(phasewatt_run_ended[2m]) == 1"):

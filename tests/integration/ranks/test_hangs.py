@@ -89,12 +89,12 @@ def test_a_rank_that_waits_in_a_collective_is_named_and_goes_on(tmp_path: Path) 
             lines = [line for path in runs.glob("*/run.json") for line in warnings_of(path.parent)]
             return len(lines) == 2 and all("train.py" in line for line in lines)
 
-        assert processes.wait_until(named, 35), "the hang was not named"
+        assert processes.wait_until(named), "the hang was not named"
         run = processes.only_run(tmp_path)
         during = {line.split(": ")[1].split()[1]: line for line in warnings_of(run)}
         shown = processes.probe(tmp_path, "report", "latest").stdout
         go.touch()
-        output, _ = job.communicate(timeout=30)
+        output, _ = job.communicate(timeout=processes.HUNG_S)
     finally:
         go.touch()
         job.kill()
@@ -136,10 +136,10 @@ def test_a_stopped_process_is_named_and_lives_on(tmp_path: Path) -> None:
         processes.await_recorder(run)
         time.sleep(0.3)
         training.send_signal(signal.SIGSTOP)
-        assert processes.wait_until(lambda: bool(warnings_of(run)), 15)
+        assert processes.wait_until(lambda: bool(warnings_of(run)))
         assert "stopped by a signal" in warnings_of(run)[0]
         training.send_signal(signal.SIGCONT)
-        output, _ = training.communicate(timeout=30)
+        output, _ = training.communicate(timeout=processes.HUNG_S)
     finally:
         training.kill()
         training.wait()

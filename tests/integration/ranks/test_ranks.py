@@ -63,7 +63,7 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
         text=True,
         env=processes.environment(tmp_path / "runs", rig.env() | {"DS_ACCELERATOR": "cpu"}),
         cwd=tmp_path,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -73,7 +73,7 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
 def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
     """The report of the one run, its totals held against the rig's truth."""
     run = processes.only_run(tmp_path)
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
     report: dict[str, Any] = json.loads(out.stdout)
@@ -170,12 +170,12 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         text=True,
         env=processes.environment(tmp_path / "runs", rig.env()),
         cwd=tmp_path,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     run = processes.only_run(tmp_path)
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished", report["run"]
     assert len(list(run.glob("node-*/lease-*"))) == 1, "the recorder went away between attempts"
@@ -241,8 +241,8 @@ def test_a_rank_is_killed(seed: int, tmp_path: Path) -> None:
     process, run = started(tmp_path, rig, "--seconds", "20")
     time.sleep(random.Random(seed).uniform(0.0, 2.0))
     os.kill(next(m.pid for m in read_members(run) if m.rank == 1), signal.SIGKILL)
-    process.wait(60)
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 20)
+    process.wait(timeout=processes.HUNG_S)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "killed"
     assert "rank 1 died" in report["run"]["ended_by"]
@@ -266,9 +266,9 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
     process, run = started(tmp_path, rig, "--seconds", "7")
     time.sleep(random.Random(seed).uniform(0.0, 1.0))
     os.kill(files.read_json(run / "run.json")["recorder"]["pid"], signal.SIGKILL)
-    said, _ = process.communicate(timeout=90)
+    said, _ = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     assert sorted(path.name for path in run.glob("node-*/lease-*")) == ["lease-1", "lease-2"]
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished"

@@ -55,7 +55,7 @@ def test_output_into_a_pipe_ends_with_the_script(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env=processes.environment(tmp_path / "runs"),
-        timeout=20,
+        timeout=processes.HUNG_S,
         check=True,
     )
     assert str(only_run(tmp_path)) in done.stdout
@@ -163,4 +163,4 @@ def test_rings_are_removed_when_the_run_is_sealed(tmp_path: Path) -> None:
     assert wait_until(lambda: not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*")))
     meta = json.loads((run / "run.json").read_text())
     recorder = meta["recorder"]
-    assert wait_until(lambda: not is_alive(recorder["pid"], recorder["start_ticks"]), 15)
+    assert wait_until(lambda: not is_alive(recorder["pid"], recorder["start_ticks"]))

@@ -52,13 +52,11 @@ def ran(tmp_path: Path, *command: str, rig: NvmlRig | None = None, code: int = 0
     processes.write(tmp_path / "core.py", CORE)
     processes.write(tmp_path / "train.py", TRAIN)
     extra = rig.env() if rig is not None else {}
-    done = processes.probe(
-        tmp_path, "run", "--quiet", "--", sys.executable, *command, extra=extra, timeout=240
-    )
+    done = processes.probe(tmp_path, "run", "--quiet", "--", sys.executable, *command, extra=extra)
     assert done.returncode == code, done.stderr
     assert not [line for line in done.stderr.splitlines() if line.startswith("phasewatt")], done
     (run,) = [p.parent for p in (tmp_path / "runs").glob("*/run.json")]
-    assert processes.wait_until(lambda: processes.sealed(run), 30)
+    assert processes.wait_until(lambda: processes.sealed(run))
     return report(tmp_path, "latest")
 
 

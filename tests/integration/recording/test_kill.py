@@ -84,7 +84,7 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
     os.kill(first, signal.SIGKILL)
     assert process.stdout.read().strip() == "trained"
     assert process.wait() == 0
-    assert wait_until(lambda: sealed(run), 10)
+    assert wait_until(lambda: sealed(run))
     assert recorder_pid(run) != first
     reader = RunReader(run)
     assert reader.status is RunStatus.FINISHED
@@ -103,16 +103,16 @@ def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path:
     run = Path(process.stdout.readline().strip())
     first = await_recorder(run)
     os.kill(first, signal.SIGSTOP)
-    assert wait_until(lambda: recorder_pid(run) not in (None, first), 12)
+    assert wait_until(lambda: recorder_pid(run) not in (None, first))
     second = recorder_pid(run)
     before = {p: p.stat().st_size for p in run.rglob("*-1-0*")}
     os.kill(first, signal.SIGCONT)
-    assert wait_until(lambda: not os.path.exists(f"/proc/{first}"), 5)
+    assert wait_until(lambda: not os.path.exists(f"/proc/{first}"))
     assert {p: p.stat().st_size for p in before if p.exists()} == before  # it wrote nothing more
     assert recorder_pid(run) == second
     assert process.stdout.read().strip() == "done"
     process.wait()
-    assert wait_until(lambda: sealed(run), 10)
+    assert wait_until(lambda: sealed(run))
     _, rows = RunReader(run).rings(0)[0]
     assert np.all(np.diff(rows["sequence"].astype(np.int64)) == 1)  # nothing lost, nothing twice
 
@@ -169,7 +169,7 @@ def test_doctor_removes_what_killed_jobs_left_in_memory(tmp_path: Path) -> None:
     assert out.stderr.startswith("1 rings were read into their runs, ")
     living.kill()
     living.wait()
-    assert wait_until(lambda: sealed(lives), 20)
+    assert wait_until(lambda: sealed(lives))
 
 
 def test_killing_the_ranks_process_group_spares_the_recorder(tmp_path: Path) -> None:

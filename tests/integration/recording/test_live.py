@@ -64,8 +64,8 @@ def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
     assert live.energy_j() == sum(d.energy_j for d in devices.values())
     assert live.power_w() == pytest.approx(700.0, rel=0.05)
     assert 0 <= time.monotonic_ns() - live.time_ns < 3e9
-    process.communicate(timeout=60)
-    assert processes.wait_until(lambda: read_live(run) is None, 30)
+    process.communicate(timeout=processes.HUNG_S)
+    assert processes.wait_until(lambda: read_live(run) is None)
     last = read_live(run, linger_s=60.0)
     assert last is not None and all(page.final for page in last.pages)
     later = sum(d.energy_j for d in last.devices if d.provenance == "measured")
@@ -80,7 +80,7 @@ def test_nothing_is_claimed_where_nothing_measures(tmp_path: Path) -> None:
     run = Path(process.stdout.readline().strip())
     time.sleep(3.0)
     live = read_live(run)
-    process.communicate(timeout=60)
+    process.communicate(timeout=processes.HUNG_S)
     assert live is not None  # times and a model's watts are known
     measured = [d for d in live.devices if d.provenance == "measured"]  # a processor with RAPL
     assert (live.energy_j() is None) == (not measured)
@@ -134,7 +134,7 @@ def _record_progress_bar(folder: Path) -> None:
             break
         shown += part
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=processes.HUNG_S) == 0
     (folder / SHOWN).write_bytes(shown)
 
 

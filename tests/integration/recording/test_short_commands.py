@@ -63,7 +63,7 @@ def test_an_exception_of_the_only_training_is_in_its_report(tmp_path: Path) -> N
     done = processes.probe(tmp_path, "run", "--", sys.executable, str(script))
     assert done.returncode == 1
     run = processes.only_run(tmp_path)
-    assert processes.wait_until(lambda: processes.sealed(run), 30)
+    assert processes.wait_until(lambda: processes.sealed(run))
     ended_by = json.loads((run / "run.json").read_text())["ended_by"]
     assert "exit code 1: RuntimeError: no such column" in ended_by
     assert "sk-abc" not in ended_by

@@ -90,10 +90,10 @@ def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Pat
     flag.unlink()
     end_ns = time.monotonic_ns()
     ends = np.array(json.loads(process.stdout.readline()))
-    assert process.wait(60) == 0
+    assert process.wait(timeout=processes.HUNG_S) == 0
     noise = process.stderr.read()
     assert "Traceback" not in noise, noise
-    assert wait_until(lambda: RunReader(run).status.value == "finished", 30)
+    assert wait_until(lambda: RunReader(run).status.value == "finished")
     outside = ends[(ends < begin_ns) | (ends > end_ns + 2e9)]
     found = ends_of_phases(run)
     place = np.searchsorted(found, outside)
@@ -114,10 +114,10 @@ def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
         time.sleep(1.5)
         spells.append(fill(small_disk, SPELL_S))
         time.sleep(1.5)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
     ends = json.loads(output.splitlines()[-1])
-    assert wait_until(lambda: processes.sealed(run), 30)
+    assert wait_until(lambda: processes.sealed(run))
     recorded = ends_of_phases(run)
     outside = [end for end in ends if not any(begin <= end <= stop + 2e9 for begin, stop in spells)]
     held = [end for end in outside if np.abs(recorded - end).min() < 5e6]
@@ -138,14 +138,14 @@ def test_a_recorder_that_is_killed_again_and_again(tmp_path: Path) -> None:
     run = Path(process.stdout.readline().strip())
     kills = 5 if PROVE else 3
     for epoch in range(1, kills + 1):
-        assert wait_until(lambda epoch=epoch: signed(run, epoch) is not None, 40)
+        assert wait_until(lambda epoch=epoch: signed(run, epoch) is not None)
         pid = (signed(run, epoch) or (0, 0))[0]
         if epoch > 1:
-            assert wait_until(lambda pid=pid: processes.recorder_pid(run) == pid, 20)
+            assert wait_until(lambda pid=pid: processes.recorder_pid(run) == pid)
         os.kill(pid, signal.SIGKILL)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
-    assert wait_until(lambda: processes.sealed(run), 30)
+    assert wait_until(lambda: processes.sealed(run))
     ends = np.array(json.loads(output.splitlines()[-1]))
     recorded = ends_of_phases(run)
     missing = [end for end in ends if np.abs(recorded - end).min() > 5e6]
@@ -186,12 +186,12 @@ with probe.watch() as run:
 def test_threads_that_come_and_go_take_no_descriptors(tmp_path: Path) -> None:
     number = 10_000 if PROVE else 600
     limits = ["prlimit", "--nofile=256:256"]
-    result = processes.run(THREADS, tmp_path, str(number), prefix=limits, timeout=300)
+    result = processes.run(THREADS, tmp_path, str(number), prefix=limits)
     assert result.returncode == 0, result.stderr
     before, after = map(int, result.stdout.split())
     assert after <= before + 2
     run = processes.only_run(tmp_path)
-    assert wait_until(lambda: processes.sealed(run), 30)
+    assert wait_until(lambda: processes.sealed(run))
     marks = 0
     for name, rows in RunReader(run).rings(0):
         if not name.startswith("main"):

@@ -17,6 +17,7 @@ from probe.clock import MonotonicClock
 from probe.model import DeviceRequest
 from probe.simulated_card.library import PERIOD_NS, SimulatedLibrary, install
 from probe.simulated_card.tape import TapeReader, TapeWriter
+from tests.fakes import processes
 from tests.fakes.sensor_driver import in_child
 
 BEGIN_NS = 5_000_000_000_000
@@ -159,7 +160,7 @@ def test_a_reader_sees_what_another_process_appends(tmp_path: Path) -> None:
     assert int(reading.stdout.readline()) == BEGIN_NS
     tape.write(BEGIN_NS + 10**9, 300.0)
     tape.close()
-    said, _ = reading.communicate("\n", timeout=60)
+    said, _ = reading.communicate("\n", timeout=processes.HUNG_S)
     assert float(said) == pytest.approx(100 + 2 * 300)
     assert path.stat().st_size == 16 * 3
 
