@@ -176,13 +176,15 @@ def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) ->
     for _ in range(100): time.sleep(0.1)
     """,
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=processes.environment(tmp_path / "runs"),
-        cwd=tmp_path,
+    process = processes.closed_after_test(
+        subprocess.Popen(
+            [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=processes.environment(tmp_path / "runs"),
+            cwd=tmp_path,
+        )
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

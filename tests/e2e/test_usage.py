@@ -124,14 +124,16 @@ def test_a_file_that_was_written_is_named(tmp_path: Path) -> None:
 def serving(folder: Path, command: str, *words: str) -> Iterator[str]:
     """What a server says that answers to 127.0.0.1 and grid.example, on any free port."""
     (folder / "runs").mkdir()
-    server = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "probe", command, "--dir", str(folder / "runs")),
-            *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example", *words),
-        ],
-        env=processes.environment(folder / "runs"),
-        stdout=subprocess.PIPE,
-        text=True,
+    server = processes.closed_after_test(
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "probe", command, "--dir", str(folder / "runs")),
+                *("--port", "0", "--host", "127.0.0.1", "--allow-host", "grid.example", *words),
+            ],
+            env=processes.environment(folder / "runs"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     )
     try:
         assert server.stdout is not None

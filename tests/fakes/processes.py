@@ -115,16 +115,38 @@ def start(
     name: str = "script.py",
     **popen: object,
 ) -> subprocess.Popen[str]:
-    """Start a script with its runs in tmp_path/runs."""
+    """Start a script with its runs in tmp_path/runs; its pipes are closed after the test."""
     script = write(tmp_path / name, code)
-    return subprocess.Popen(
-        [sys.executable, str(script), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(tmp_path / "runs", extra),
-        cwd=tmp_path,
-        **popen,  # type: ignore[call-overload]
+    return closed_after_test(
+        subprocess.Popen(
+            [sys.executable, str(script), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(tmp_path / "runs", extra),
+            cwd=tmp_path,
+            **popen,  # type: ignore[call-overload]
+        )
     )
+
+
+_started: list[subprocess.Popen[str]] = []
+
+
+def closed_after_test(process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+    """A process of which the test may leave pipes open; a failed one also leaves it running."""
+    _started.append(process)
+    return process
+
+
+def close_started() -> None:
+    """End what runs, and close the pipes of all."""
+    while _started:
+        process = _started.pop()
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def run(

@@ -33,7 +33,9 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
         "--token",
         "sesame",
     ]
-    serve = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    serve = processes.closed_after_test(
+        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    )
     stop = tmp_path / "stop"
     runs = [
         processes.start(processes.UNTIL_FILE, tmp_path, str(stop), name=f"s{i}.py")
@@ -88,23 +90,25 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
     )
     port = processes.free_port()
     (tmp_path / "runs").mkdir()
-    serve = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "probe",
-            "serve",
-            str(tmp_path / "runs"),
-            "--port",
-            str(port),
-            "--cert",
-            str(certificate),
-            "--key",
-            str(key),
-        ],
-        env=processes.environment(tmp_path / "runs"),
-        stdout=subprocess.PIPE,
-        text=True,
+    serve = processes.closed_after_test(
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "probe",
+                "serve",
+                str(tmp_path / "runs"),
+                "--port",
+                str(port),
+                "--cert",
+                str(certificate),
+                "--key",
+                str(key),
+            ],
+            env=processes.environment(tmp_path / "runs"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     )
     try:
         assert serve.stdout is not None and "https://127.0.0.1" in serve.stdout.readline()

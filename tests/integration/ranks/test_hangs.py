@@ -77,12 +77,14 @@ def warnings_of(run: Path) -> list[str]:
 def test_a_rank_that_waits_in_a_collective_is_named_and_goes_on(tmp_path: Path) -> None:
     go, script = tmp_path / "go", processes.write(tmp_path / "train.py", RANKS)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    job = subprocess.Popen(
-        [*launcher, "--nproc-per-node", "2", str(script), str(go)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=processes.environment(tmp_path / "runs"),
-        cwd=tmp_path,
+    job = processes.closed_after_test(
+        subprocess.Popen(
+            [*launcher, "--nproc-per-node", "2", str(script), str(go)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=processes.environment(tmp_path / "runs"),
+            cwd=tmp_path,
+        )
     )
     try:
         runs = tmp_path / "runs"

@@ -107,11 +107,12 @@ def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
     # DDP's timers answer some times a second; fewer than five answers make no mean.
     printed = launched(how, tmp_path, rig, "--engine", engine, "--slow", "2", "--seconds", "8")
     report = checked(tmp_path, rig, gpus=4)
-    balance = report["balance"]
+    balance, step_s = report["balance"], report["run"]["duration_s"] / report["run"]["steps"]
     assert balance["slowest"] == 2
     for row in balance["ranks"]:
         if row["rank"] != 2:
-            assert 0.008 < row["waiting_s"] < 0.030 and row["waiting_j"] > 0
+            # 15 ms a step, on a busy machine more; never more than the step itself.
+            assert 0.005 < row["waiting_s"] < step_s and row["waiting_j"] > 0
     assert "rank 2 is the slowest" in processes.probe(tmp_path, "report", "latest").stdout
     if engine == "ddp":
         for row in report["communication"]:
@@ -189,7 +190,8 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         spent = sum(rig.true_energy_j(gpu, *ends) for gpu in range(2))
         assert row["energy_j"] == pytest.approx(spent, rel=0.05)
     for row in attempts[:-1]:
-        assert 0 < row["lost_s"] < 1.0  # since the last checkpoint
+        # Since the last checkpoint: there was one 0.7 s after the begin, or later.
+        assert 0 < row["lost_s"] < row["end_s"] - row["begin_s"] - 0.7
         assert 0 < row["lost_j"] < row["energy_j"]
         assert "rank 1 died" in row["ended_by"]
     assert attempts[-1]["lost_s"] is None
@@ -198,30 +200,32 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
     ]
     assert restarts[0]["count"] == 2
     between = sum(b["begin_s"] - a["end_s"] for a, b in itertools.pairwise(attempts))
-    assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0)
+    assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0, rel=0.2)
     assert "attempts" in processes.probe(tmp_path, "report", "latest").stdout
 
 
 def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
     """A job of two ranks that has trained for a second, and some steps."""
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            "2",
-            "--standalone",
-            "--monitor-interval",
-            "0.5",
-            SCRIPT,
-            *arguments,
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=processes.environment(tmp_path / "runs", rig.env()),
-        cwd=tmp_path,
+    process = processes.closed_after_test(
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nproc-per-node",
+                "2",
+                "--standalone",
+                "--monitor-interval",
+                "0.5",
+                SCRIPT,
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=processes.environment(tmp_path / "runs", rig.env()),
+            cwd=tmp_path,
+        )
     )
     assert process.stdout is not None
     run = Path(process.stdout.readline().split("RUN ")[1].strip())
