@@ -21,7 +21,7 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.processes import PLAIN
 
-pytestmark = pytest.mark.paced
+pytestmark = [pytest.mark.paced, pytest.mark.xdist_group("demo")]  # one fixture of a demo
 SECONDS = "12"
 RUNS = 20 if os.environ.get("PROVE") else 1
 TRAINED = ("data", "forward", "backward", "optimizer")
