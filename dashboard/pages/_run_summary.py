@@ -150,8 +150,8 @@ def _coverage(report: Report) -> Any:
 
 def notices(report: Report) -> Any:
     """The run's warnings, but for what the first lines say already."""
-    said = (report.run.note, answer(report).limit)
-    lines = [line for line in report.warnings if line not in said]
+    first = answer(report)
+    lines = [line for line in report.warnings if line != report.run.note and not first.states(line)]
     if not lines:
         return []
     return notice(html.Ul([html.Li(with_code(line)) for line in lines]), "warn")
