@@ -26,7 +26,7 @@ from tests.fakes.prometheus_server import (
 
 pytestmark = pytest.mark.paced
 
-# Two phases whose power the rig takes; the port is the first argument, the second a file that ends it.
+# Two phases whose power the rig takes. Arguments: the port, and a file that ends it.
 TRAINING = f"""
 import os, random, sys, time
 sys.path.insert(0, {str(processes.ROOT)!r})
