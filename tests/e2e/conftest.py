@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
 from tests.fakes.processes import ROOT, await_recorder
@@ -74,7 +75,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         time.sleep(5.0)
         kill_all(directory / runs["killed"], killed)
         for one in (*finished, crew):
-            assert one.wait(timeout=120) == 0
+            assert one.wait(timeout=processes.HUNG_S) == 0
         server, url = serve(directory)
         open_.callback(end, server)
         yield Shown(url, directory, runs)
@@ -159,7 +160,7 @@ def serve(directory: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
 def end(process: subprocess.Popen[str]) -> None:
     process.terminate()
     try:
-        process.wait(timeout=20)
+        process.wait(timeout=processes.HUNG_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

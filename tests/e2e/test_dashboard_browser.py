@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import processes
 from tests.fakes.paced_run import report_of
 
 from .conftest import Shown
@@ -22,7 +23,7 @@ from .conftest import Shown
 pytestmark = pytest.mark.xdist_group("dashboard")  # one fixture of many trainings
 
 ARTEFACTS = Path(__file__).with_name("screenshots")
-PATIENCE_MS = 20_000
+PATIENCE_MS = 1000 * processes.HUNG_S
 PAGES = {
     "runs": "",
     "live": "run/{live}",
@@ -89,7 +90,7 @@ def opened(
     assert not trouble, trouble[:5]
 
 
-def until(page: Any, expression: str, value: Any = None, seconds: float = 20.0) -> None:
+def until(page: Any, expression: str, value: Any = None, seconds: float = processes.HUNG_S) -> None:
     """Wait for something to be true. (Playwright's own way needs eval, which our pages refuse.)"""
     function = expression if expression.startswith("(") else f"() => {expression}"
     deadline = time.monotonic() + seconds
@@ -233,9 +234,12 @@ def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -
         drag(page, "power", 0.2, 0.5)
         until(page, "location.search.startsWith('?t=')")
         page.wait_for_timeout(700)
+        low, high = map(float, re.findall(r"[\d.]+", page.url.split("t=")[1])[:2])
+        await_range(page, "power", [low, high])
         zoomed = ranged(page, "power")
         energy = page.locator(".tile dd").first.inner_text()
-        page.wait_for_timeout(3000)
+        until(page, "(before) => document.querySelector('.tile dd').innerText !== before", energy)
+        page.wait_for_timeout(1000)
         assert ranged(page, "power") == pytest.approx(zoomed, abs=1e-6), "the zoom was lost"
         assert page.locator(".tile dd").first.inner_text() != energy, "the figures stand still"
         assert (

@@ -18,6 +18,7 @@ from probe.model import DeviceRequest
 from probe.sensors import SensorContext
 from probe.sensors.nvml.calibration import Calibration, folder, load, save
 from probe.sensors.nvml.energy import NvmlEnergySensor
+from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT, in_child
 
@@ -106,7 +107,7 @@ def test_without_cuda_it_says_so() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 2
