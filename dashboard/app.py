@@ -20,6 +20,7 @@ from .context import CONFIG_KEY, AppContext, app_context
 from .downloads import downloads
 from .page import URL_ID, Page
 from .pages import pages
+from .snapshots import snapshots
 from .writes import writes
 
 # plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
@@ -58,6 +59,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
     Compress(server)
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
+    server.register_blueprint(snapshots(), url_prefix=base.rstrip("/"))
     server.register_blueprint(writes(), url_prefix=base.rstrip("/"))
     app = Dash(
         "dashboard",
@@ -67,7 +69,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
         title="phasewatt",
         url_base_pathname=base,
         index_string=_index(base),
-        assets_ignore=r"theme\.js|plotly-cartesian\.min\.js",
+        assets_ignore=r"theme\.js|still\.js|plotly-cartesian\.min\.js",
         update_title="",
         serve_locally=True,
         suppress_callback_exceptions=True,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from probe.errors import UsageError
 from probe.small_process import RefusePandas
 from probe.store.layout import runs_dir
+from probe.store.runs import find_run
+from probe.store.trainings import place_of
 from probe.until_interrupted import until_interrupted
 
 if TYPE_CHECKING:
@@ -44,6 +46,25 @@ def dashboard(options: argparse.Namespace) -> int:
             print(f"runs of {directory} at {url}{asks}  (Ctrl-C ends it)", flush=True)
         _wait(serving, options.idle)
     return 0
+
+
+def snapshot(options: argparse.Namespace) -> bytes:
+    """A run, or a comparison of several, as one HTML file. Raises ProbeError."""
+    directory = runs_dir(options.dir)
+    try:
+        from .context import AppContext
+        from .snapshots import snapshot_of
+    except ImportError as error:
+        raise UsageError(
+            f"a snapshot needs {error.name}: pip install 'phasewatt[dashboard]'"
+        ) from None
+    references = list(options.runs)
+    if len(references) == 1:
+        run = find_run(references[0], directory)
+        place = place_of(run)
+        directory = (place[0] if place else run).parent
+        references = [f"{place[0].name}/{place[1]}" if place else run.name]
+    return snapshot_of(AppContext(directory), references, is_open=options.with_origin)
 
 
 def _stay_small() -> None:

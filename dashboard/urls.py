@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 RUN, RANKS = "/run/", "/ranks/"
-TABLE, CSV = "/table/", "/csv/"
+TABLE, CSV, SNAPSHOT = "/table/", "/csv/", "/snapshot/"
 LABELS = "/labels/"  # where a run's tags and note are written
 MEMBER = "~"  # in addresses between a group's id and the number of one of its trainings
 _OF_GROUP = re.compile(r"[^/]+/\d+")
@@ -107,6 +107,11 @@ def chart(*place: str, asked: object = ()) -> tuple[str, str]:
     """
     path = "/".join(quote(part, safe="") for part in place) + query(asked)
     return TABLE + path, CSV + path
+
+
+def snapshot(*place: str, asked: object = ()) -> str:
+    """The page of these parts as one file, below the base path."""
+    return SNAPSHOT + "/".join(quote(part, safe="") for part in place) + query(asked)
 
 
 def query(pairs: object) -> str:

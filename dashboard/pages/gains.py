@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
@@ -15,11 +15,14 @@ from probe.errors import ProbeError
 from probe.report.text_tables import Table
 
 from ..chart_data import Chart
-from ..components import card, notice, shell, table, trouble
+from ..components import card, notice, shell, table, trouble, with_code
 from ..context import AppContext, app_context
 from ..figures.ablation import by_technique
 from ..figures.gains import by_cell, by_kind, by_phase
-from ..page import Address, ChartTable, Page
+from ..hidden import hidden_of
+from ..page import Address, ChartTable, Page, Query
+from ..still import Still
+from ..urls import MEMBER, snapshot
 from . import _gains_form, _objective
 from ._objective import Asked
 
@@ -83,10 +86,22 @@ def _callbacks(app: Dash) -> None:
             )
         context, query = app_context(), comparison_query(base, others, target)
         return _or_trouble(
-            lambda: _comparison(
-                context.comparisons.compare(base, others, target),
-                lambda name: context.chart_links("gains", name, asked=query),
-            )
+            lambda: [
+                html.P(
+                    html.A(
+                        "Snapshot: this comparison as one file",
+                        href=context.href(snapshot("gains", asked=query)),
+                        download="",
+                        className="button",
+                        title="without command, paths, host, user and configuration",
+                    ),
+                    className="do",
+                ),
+                *_comparison(
+                    context.comparisons.compare(base, others, target),
+                    lambda name: context.chart_links("gains", name, asked=query),
+                ),
+            ]
         )
 
     @app.callback(Output(_OBJECTIVE, "children"), Input(_ASKED, "data"))
@@ -161,10 +176,24 @@ def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]
             html.H3(_capital(part.tables[0].title)),
             _figures(part.tables[0]),
             html.Div(cards, className="cards"),
-            html.Ul([html.Li(line) for line in part.remarks], className="soft"),
+            html.Ul([html.Li(with_code(line)) for line in part.remarks], className="soft"),
             *_folded(part),
         ]
     return shown
+
+
+def _still(context: AppContext, _: Mapping[str, str], asked: Query, is_open: bool) -> Still:
+    """The comparison of the query as one file. Raises StoreError, UsageError."""
+    base, target = ((asked.get(key) or [""])[0] for key in ("base", "target"))
+    report = context.comparisons.compare(base, list(asked.get("other", ())), target)
+    sides = [report.base, *(comparison.other for comparison in report.comparisons)]
+    runs = [
+        context.library.open(run_id.replace("/", MEMBER)) for side in sides for run_id in side.ids
+    ]
+    title = " and ".join(side.name for side in sides)
+    body = [html.H1(f"Compared: {title}"), *_comparison(report, lambda _: ("", ""))]
+    name = "phasewatt-" + "-".join(side.name for side in sides)
+    return Still(title, name, html.Main(body, className="wide"), hidden_of(runs, is_open))
 
 
 def _folded(part: Part) -> list[Any]:
@@ -235,5 +264,6 @@ PAGE = Page(
     layout=_layout,
     callbacks=_callbacks,
     navigation=(2, "Gains"),
+    stills={"gains": _still},
     tables={"gains/<name>": _comparison_table, "ablation/<folder>": _ablation_table},
 )

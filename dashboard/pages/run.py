@@ -20,7 +20,7 @@ from ..figures.heatmap import comparable
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, draw
 from ..urls import Selection
-from . import _labels, _run_charts, _values
+from . import _labels, _run_charts, _run_still, _values
 from ._run_about import cards_of, origin
 from ._run_choices import choices
 from ._run_summary import head, meters, notices, strip
@@ -82,6 +82,18 @@ def _layout(context: AppContext, address: Address) -> Any:
         html.Div(id=_HEAD, className="head"),
         run_tabs(context, run_id, len(run.reader.ranks()), of_ranks=False),
         *_labels.place(context, run_id),
+        html.P(
+            [
+                html.A(
+                    "Snapshot: this page as one file",
+                    href=context.href(urls.snapshot("run", run_id, asked=selection.query())),
+                    download="",
+                    className="button",
+                    title="without command, paths, host, user and configuration",
+                )
+            ],
+            className="do",
+        ),
         html.Div(id=_STRIP, className="strip"),
         html.Div(id=_NOTICES),
         html.Div(cards, className="cards"),
@@ -125,9 +137,7 @@ def _callbacks(app: Dash) -> None:
             gone = f"gone {type(error).__name__}"
             if gone == seen:
                 return (no_update,) * 5
-            lost = trouble(
-                f"{_run_charts.again(error)} What is below is what was last seen of it."
-            )
+            lost = trouble(f"{_run_charts.again(error)} What is below is what was last seen of it.")
             return no_update, no_update, lost, gone, True
         changed = no_update if newest == seen else newest
         ended = True if report.final else no_update
@@ -218,5 +228,6 @@ PAGE = Page(
     layout=_layout,
     callbacks=_callbacks,
     tables={"run/<run_id>/<name>": _table},
+    stills={"run/<run_id>": _run_still.still},
     prefetch=_prefetch,
 )

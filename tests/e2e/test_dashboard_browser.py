@@ -23,6 +23,7 @@ pytestmark = pytest.mark.xdist_group("dashboard")  # one fixture of many trainin
 
 ARTEFACTS = Path(__file__).with_name("screenshots")
 PATIENCE_MS = 20_000
+SERIOUS = ("serious", "critical")  # of what axe finds
 PAGES = {
     "runs": "",
     "live": "run/{live}",
@@ -166,7 +167,7 @@ def test_every_page_is_whole_for_everybody(
             bad = [
                 (one["id"], one["impact"], one["nodes"][0]["html"][:200])
                 for one in found["violations"]
-                if one["impact"] in ("serious", "critical")
+                if one["impact"] in SERIOUS
             ]
             assert not bad, (scheme, width, bad)
 
@@ -199,7 +200,8 @@ def test_a_zoom_is_an_address_and_going_back_undoes_it(browser: Any, shown: Show
 # Whether these lines stand in the power chart.
 DRAWN = """(names) => {
     const plot = document.querySelector(`[id*='"view":"power"'] .js-plotly-plot`);
-    return !!plot && !!plot.data && plot.data.filter((one) => one.mode === "lines" && one.name && !/limit/.test(one.name))
+    const isDevice = (one) => one.mode === "lines" && one.name && !/limit|model/.test(one.name);
+    return !!plot && !!plot.data && plot.data.filter(isDevice)
         .map((one) => one.name).join() === names.join();
 }"""
 
@@ -277,6 +279,38 @@ def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
         card.get_by_role("link", name="Table").click()
         page.wait_for_selector("td:has-text('backward')")
         assert page.get_by_role("link", name="CSV").is_visible()
+
+
+def test_a_snapshot_is_one_file_that_asks_nobody(
+    browser: Any, shown: Shown, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.html"
+    with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
+        settled(page)
+        with page.expect_download() as told:
+            page.get_by_role("link", name="Snapshot").click()
+        told.value.save_as(file)
+    assert file.stat().st_size < 5_000_000
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: asked.append(message.text))
+    page.on("pageerror", lambda error: asked.append(str(error)))
+    page.goto(file.as_uri())
+    until(page, "document.querySelectorAll('.graph .main-svg').length >= 8")
+    over = page.locator(".part:not(.away) .variants").first
+    over.get_by_role("button", name="J", exact=True).click()
+    until(
+        page,
+        "[...document.querySelectorAll('.xtitle')].some((t) => /energy so far/.test("
+        "t.textContent) && t.getBoundingClientRect().width)",
+    )
+    page.get_by_role("button", name="Light or dark").click()
+    page.evaluate(axe())
+    found = page.evaluate("axe.run()")
+    assert not [one["id"] for one in found["violations"] if one["impact"] in SERIOUS]
+    assert [one for one in asked if not one.startswith(("file:", "data:", "blob:"))] == []
+    page.close()
 
 
 def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -> None:
