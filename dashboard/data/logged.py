@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from tsdownsample import MinMaxLTTBDownsampler
@@ -86,6 +87,38 @@ def series(
         int((~finite).sum()),
         MODELLED if over == "energy" and curve is not None and curve[2] == MODELLED else MEASURED,
     )
+
+
+def of_all(
+    runs: Sequence[tuple[str, OpenRun]], name: str, over: str
+) -> tuple[list[str], list[tuple[str, str, LoggedSeries]]]:
+    """One value of several runs over the same axis.
+
+    Args:
+        runs: (side, run).
+        name: what was logged; the first that all have if some have it not.
+        over: what the axis is; one that all have if some have it not.
+
+    Returns:
+        (what all runs logged, (side, id, values) of each run that logged it); over energy without
+        runs of which only a model says it, where others were metered.
+    """
+    if not runs:
+        return [], []
+    common = [value for value in names(runs[0][1]) if all(value in names(r) for _, r in runs)]
+    known = common or names(runs[0][1])
+    if not known:
+        return [], []
+    name = name if name in known else known[0]
+    having = [(side, run) for side, run in runs if name in names(run)]
+    axes = [_axes(run, logged(run)) for _, run in having]
+    shared = [axis for axis in axes[0] if all(axis in other for other in axes)]
+    over = over if over in shared else ("energy" if "energy" in shared else shared[0])
+    found = [(side, run.reader.id, series(run, name, over, None)) for side, run in having]
+    drawn = [(side, id_, one) for side, id_, one in found if one is not None and len(one.x)]
+    if len({one.provenance for _, _, one in drawn}) > 1:  # a model never beside a meter
+        drawn = [each for each in drawn if each[2].provenance == MEASURED]
+    return common, [(side, id_, replace(one, axes=shared)) for side, id_, one in drawn]
 
 
 def _axes(run: OpenRun, values: Values) -> dict[str, Callable[[Ints], Floats]]:

@@ -24,7 +24,7 @@ def logged(series: LoggedSeries | None) -> Chart:
     ]
     if series is None or not len(series.x):
         return Chart("Nothing was logged in this time: run.log(loss=loss).", None, columns)
-    factor, label = _axis(series)
+    factor, label = axis_of(series)
     x = listed(series.x / factor)
     rows = [
         [round(float(at), 6), float(value), float(mean)]
@@ -61,7 +61,7 @@ def logged(series: LoggedSeries | None) -> Chart:
     return Chart(_caption(series), drawn, columns, rows)
 
 
-def _axis(series: LoggedSeries) -> tuple[float, str]:
+def axis_of(series: LoggedSeries) -> tuple[float, str]:
     """(what one unit of the axis is, its title)."""
     most = float(series.x[-1])
     if series.over == "time":

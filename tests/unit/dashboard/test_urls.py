@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.pages.gains import comparison_query
+from dashboard.pages._comparison import query as comparison_query
 from dashboard.urls import Selection, chart, run
 
 
