@@ -30,13 +30,15 @@ def dashboard(options: argparse.Namespace) -> int:
     _stay_small()
     try:
         from .access import Access
+        from .alerts.settings import settings
         from .server import Serving
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs {error.name}: pip install 'phasewatt[dashboard]'"
         ) from None
     access = Access(options.host, options.port, options.token, tuple(options.allow_host))
-    serving = Serving(directory, access, _base(options.base_path))
+    alerts = settings(directory, options.alert, options.alert_command, options.alert_webhook)
+    serving = Serving(directory, access, _base(options.base_path), alerts)
     with until_interrupted(), contextlib.ExitStack() as open_:
         open_.callback(serving.close)
         if not options.quiet:
@@ -53,7 +55,7 @@ def snapshot(options: argparse.Namespace) -> bytes:
     directory = runs_dir(options.dir)
     try:
         from .context import AppContext
-        from .snapshots import snapshot_of
+        from .downloads import snapshot_of
     except ImportError as error:
         raise UsageError(
             f"a snapshot needs {error.name}: pip install 'phasewatt[dashboard]'"

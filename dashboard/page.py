@@ -10,7 +10,7 @@ from dash import Dash
 
 from .chart_data import Chart
 from .context import AppContext
-from .still import Still
+from .snapshot.still import Still
 
 URL_ID = "url"  # the address of the browser; every page may write its ``search``
 Query = Mapping[str, Sequence[str]]  # of a query: each key has one value or more

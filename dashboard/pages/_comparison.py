@@ -23,9 +23,9 @@ from ..figures.before_after import before_after
 from ..figures.gains import by_cell, by_kind, by_phase
 from ..figures.logged import offered
 from ..figures.overlay import overlay
-from ..hidden import hidden_of
 from ..page import Query
-from ..still import Still, variants
+from ..snapshot.hidden import hidden_of
+from ..snapshot.still import Still, variants
 from ..urls import MEMBER, Selection, snapshot
 from ..urls import query as query_of
 

@@ -16,10 +16,10 @@ from ..context import AppContext
 from ..data.logged import names
 from ..data.run import OpenRun
 from ..figures.logged import AXES
-from ..hidden import hidden_of
 from ..page import Query
 from ..run_charts import CHARTS, draw
-from ..still import Still, variants
+from ..snapshot.hidden import hidden_of
+from ..snapshot.still import Still, variants
 from ..urls import Selection
 from ._run_about import cards_of, origin
 from ._run_summary import head, meters, notices, strip

@@ -13,8 +13,8 @@ import pytest
 from dashboard.access import Access
 from dashboard.app import create_app
 from dashboard.chart_data import Origin
-from dashboard.hidden import GONE, Hidden
-from dashboard.still import MOST_BYTES, Still, document
+from dashboard.snapshot.hidden import GONE, Hidden
+from dashboard.snapshot.still import MOST_BYTES, Still, document
 from probe.store.files import write_json
 from probe.store.layout import RUN_FILE
 from tests.contract.test_comparisons import HOSTILE
@@ -161,5 +161,7 @@ def test_the_command_writes_the_same_file(directory: Path, tmp_path: Path) -> No
     done = snapshot("plain", "-o", str(file))
     assert done.returncode == 0 and "wrote" in done.stderr, done.stderr
     assert leaked(file.read_text()) == [] and "plotly" in file.read_text()
+    done = snapshot("plain", "-o", str(file), "--with-origin")
+    assert done.returncode == 0 and "argv" in leaked(file.read_text())
     done = snapshot("nothing", "-o", str(file))
     assert done.returncode and done.stderr.count("\n") == 1

@@ -19,7 +19,7 @@ from dash.development.base_component import Component
 from .hidden import Hidden
 
 MOST_BYTES = 5_000_000
-_ASSETS = Path(__file__).parent / "assets"
+_ASSETS = Path(__file__).parents[1] / "assets"
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 )

@@ -12,8 +12,8 @@ from typing import Any
 
 from probe.redact import redact_text
 
-from .chart_data import Origin
-from .data.run import OpenRun
+from ..chart_data import Origin
+from ..data.run import OpenRun
 
 GONE = "…"
 # "/data/x", "~/x", "C:\\x"; not "g/kWh" and not "forward/attention".
@@ -31,11 +31,18 @@ class Hidden:
         hosts: names of machines.
         origins: what the runs were started with.
         kept: texts that are shown all the same, like the names of runs.
+        shows_all: whoever asked for it wants all of them.
     """
 
     def __init__(
-        self, hosts: Iterable[str], origins: Iterable[Origin], kept: Iterable[str] = ()
+        self,
+        hosts: Iterable[str],
+        origins: Iterable[Origin],
+        kept: Iterable[str] = (),
+        *,
+        shows_all: bool = False,
     ) -> None:
+        self._shows_all = shows_all
         shown = set(kept)
         names = {
             host: f"host {place}" for place, host in enumerate(dict.fromkeys(hosts), 1) if host
@@ -57,8 +64,10 @@ class Hidden:
         )
 
     def text(self, text: str) -> str:
-        """A text without them."""
+        """A text without them; secrets are never in it."""
         text = redact_text(text)
+        if self._shows_all:
+            return text
         if self._pattern is not None:
             text = self._pattern.sub(lambda match: self._names[match[0]], text)
         text = _URL.sub(GONE, text)
@@ -77,21 +86,10 @@ class Hidden:
         return value
 
 
-class Open(Hidden):
-    """Hides nothing but secrets: what somebody asked for who knows what is in it."""
-
-    def __init__(self) -> None:
-        super().__init__((), ())
-
-    def text(self, text: str) -> str:
-        """The text without secrets."""
-        return redact_text(text)
-
-
 def hidden_of(runs: Iterable[OpenRun], is_open: bool) -> Hidden:
     """What is taken out of the file of some runs. Raises StoreError."""
     if is_open:
-        return Open()
+        return Hidden((), (), shows_all=True)
     hosts: list[str] = []
     kept: list[str] = []
     origins = []
