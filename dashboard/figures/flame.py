@@ -10,7 +10,7 @@ from probe.report.numbers import duration
 from ..chart_data import Anatomy, Cell, Chart, Column, Fragment, Lane
 from .style import colour, figure, listed, plain
 
-_LABELLED = 0.05  # of the width; a narrower bar has no room for its name
+_LABELLED = 0.03  # of the width; a narrower bar has no room for its name
 _MOST_BARS = 4000
 
 
@@ -50,6 +50,7 @@ def flame(steps: Anatomy) -> Chart:
         x="ms",
         barmode="overlay",
         bargap=0,
+        uniformtext={"mode": "hide", "minsize": 11},
         xaxis={"range": [0, width], "showgrid": False},
         yaxis={
             "autorange": "reversed",
@@ -112,16 +113,15 @@ def _bars(name: str, frames: Sequence[Frame], width: float) -> Fragment:
         "x": listed(frame.end_ms - frame.begin_ms for frame in frames),
         "width": 0.94,
         "marker": {
-            "color": "#6b6b70" if frames[0].level == 0 else colour(name),
-            "opacity": 0.78 if part else 1.0,
+            "color": "#9a9aa0" if frames[0].level == 0 else colour(name),
             "line": {"width": 0.8, "color": "#ffffff"},
         },
         "text": [plain(part or name, 18) if is_wide else "" for is_wide in wide],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
-        "insidetextfont": {"color": "#ffffff", "size": 12},
-        "constraintext": "none",
+        "insidetextfont": {"color": "#000000", "size": 12},
+        "constraintext": "inside",
         "hovertext": [
             f"{plain(name)}<br>{duration((frame.end_ms - frame.begin_ms) / 1e3)}"
             for frame in frames

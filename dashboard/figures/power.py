@@ -53,7 +53,9 @@ def power(
     below: dict[str, JsonValue] = {"xaxis": scale.axis(span or whole_span(watts))}
     if apart is not None:  # on a scale of its own, beneath
         data += [{**trace, "yaxis": "y2"} for trace in lines(apart, scale)]
-        below["yaxis2"] = axis("W, by a model", range=[0, _top(apart, [])], domain=[0, 0.22])
+        below["yaxis2"] = axis(
+            "W, by a model", range=[0, _top(apart, [])], domain=[0, 0.22], nticks=3
+        )
         below["xaxis"] = scale.axis(span or whole_span(watts), anchor="y2")
     drawn = figure(
         data,

@@ -47,6 +47,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         method="get",
         action=context.href(_PATH),
     )
+    results = "results expected" if base and others else "results"
     return shell(
         form,
         dcc.Store(
@@ -56,7 +57,7 @@ def _layout(context: AppContext, address: Address) -> Any:
             | dict(asked.query()),
         ),
         *(
-            dcc.Loading(html.Div(id=name, className="results"), type="dot", delay_show=300)
+            dcc.Loading(html.Div(id=name, className=results), type="dot", delay_show=300)
             for name in (_COMPARISON, _OBJECTIVE)
         ),
         *_ablations(context),

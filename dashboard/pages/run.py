@@ -32,7 +32,7 @@ _TICK_MS = 500
 _RUN, _SPAN, _LATER, _SEEN = "run", "span", "later", "seen"
 _TICK, _SLOW_TICK = "tick", "slow-tick"  # twice a second while a run is live; every few seconds
 _HEAD, _STRIP, _NOTICES, _METERS = "run-head", "strip", "notices", "run-meters"
-_ADVICE, _ORIGIN = "run-advice", "run-origin"
+_ADVICE, _ORIGIN, _LOST = "run-advice", "run-origin", "run-lost"
 _IDS = _run_charts.Stores(_RUN, _SPAN, _LATER, _SEEN)
 _BELOW = {  # below the charts: id → what is shown there
     _METERS: lambda run: meters(run.report_now(), run.rates()),
@@ -79,6 +79,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         *(dcc.Store(id=_slow(name), data=newest) for name in _SLOW),
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
         dcc.Interval(id=_SLOW_TICK, interval=_run_charts.SLOW_TICK_MS),
+        html.Div(id=_LOST),
         html.Div(id=_HEAD, className="head"),
         run_tabs(context, run_id, len(run.reader.ranks()), of_ranks=False),
         *_labels.place(context, run_id),
@@ -95,8 +96,8 @@ def _layout(context: AppContext, address: Address) -> Any:
             className="do",
         ),
         html.Div(id=_STRIP, className="strip"),
-        html.Div(id=_NOTICES),
         html.Div(cards, className="cards"),
+        html.Div(id=_NOTICES),
         html.Section([html.H2("What to try"), html.Div(id=_ADVICE)], className="card wide"),
         html.Details(
             [html.Summary("How well it was measured: meters, rates, gaps"), html.Div(id=_METERS)],
@@ -117,6 +118,7 @@ def _callbacks(app: Dash) -> None:
         Output(_HEAD, "children"),
         Output(_STRIP, "children"),
         Output(_NOTICES, "children"),
+        Output(_LOST, "children"),
         Output(_SEEN, "data"),
         Output(_TICK, "disabled"),
         Input(_RUN, "data"),
@@ -130,18 +132,18 @@ def _callbacks(app: Dash) -> None:
             newest = run.newest()
             first = not ctx.triggered_id or ctx.triggered_id == _RUN
             if newest == seen and not first:
-                return (no_update,) * 5
+                return (no_update,) * 6
             report, limit_w = run.report_now(), run.power_limit_w()
             figures = head(report), strip(report, limit_w), notices(report)
         except Exception as error:
             gone = f"gone {type(error).__name__}"
             if gone == seen:
-                return (no_update,) * 5
+                return (no_update,) * 6
             lost = trouble(f"{_run_charts.again(error)} What is below is what was last seen of it.")
-            return no_update, no_update, lost, gone, True
+            return (no_update,) * 3 + (lost, gone, True)
         changed = no_update if newest == seen else newest
         ended = True if report.final else no_update
-        return *figures, changed, ended
+        return *figures, [], changed, ended
 
     _labels.callbacks(app, _RUN)
     for name, kind in CHARTS.items():

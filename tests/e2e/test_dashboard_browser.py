@@ -18,17 +18,22 @@ import pytest
 from tests.fakes.paced_run import report_of
 
 from .conftest import Shown
+from .page_checks import WATCH_SHIFTS, looks_right
 
 pytestmark = pytest.mark.xdist_group("dashboard")  # one fixture of many trainings
 
 ARTEFACTS = Path(__file__).with_name("screenshots")
 PATIENCE_MS = 20_000
+MOST_SHIFT = 0.1  # of the page's layout while it comes; a busy machine draws in more portions
 SERIOUS = ("serious", "critical")  # of what axe finds
 PAGES = {
     "runs": "",
     "live": "run/{live}",
-    "finished": "run/{plain}",
     "killed": "run/{killed}",
+    "eight": "run/{eight}",
+    "modules": "run/{modules}",
+    "crew": "run/{crew}",
+    "broken": "run/broken",
     "gains": "gains?base=plain&other=faster",
     "choose": "gains",
     "sensors": "sensors",
@@ -36,10 +41,14 @@ PAGES = {
     "no-such-run": "run/nothing",
     "nowhere": "nowhere",
 }
+# Where every rule of axe is looked at, and where only what lies on what, how faint, how wide.
 APPEARANCES = [
-    pytest.param([("light", 1280)], id="usual"),
+    pytest.param([("light", 1280)], [("dark", 360)], id="usual"),
     pytest.param(
-        [("dark", 1280), ("light", 360), ("light", 2560)], id="variants", marks=pytest.mark.full
+        [("dark", 1280), ("light", 360)],
+        [("light", 1440), ("dark", 1440), ("light", 3840), ("dark", 3840)],
+        id="variants",
+        marks=pytest.mark.full,
     ),
 ]
 READY = {
@@ -49,6 +58,7 @@ READY = {
     "sensors": "h2",
     "ranks": ".js-plotly-plot .main-svg",
     "no-such-run": ".notice.bad",
+    "broken": ".notice.bad",
     "nowhere": "text=nothing at this address",
 }
 
@@ -68,6 +78,7 @@ def opened(
         color_scheme=scheme, accept_downloads=True, viewport={"width": width, "height": height}
     )
     page = context.new_page()
+    page.add_init_script(WATCH_SHIFTS)
     page.set_default_timeout(PATIENCE_MS)
     trouble: list[str] = []
     page.on("console", lambda m: trouble.append(m.text) if m.type == "error" else None)
@@ -144,24 +155,28 @@ def await_range(page: Any, view: str, span: list[float]) -> None:
     )
 
 
-@pytest.mark.parametrize("appearances", APPEARANCES)
+@pytest.mark.parametrize(("examined", "looked_at"), APPEARANCES)
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_whole_for_everybody(
-    name: str, appearances: list[tuple[str, int]], browser: Any, shown: Shown
+    name: str,
+    examined: list[tuple[str, int]],
+    looked_at: list[tuple[str, int]],
+    browser: Any,
+    shown: Shown,
 ) -> None:
     with opened(browser, shown, PAGES[name].format(**shown.runs)) as page:
         settled(page, name)
         ARTEFACTS.mkdir(exist_ok=True)
         assert page.locator("h1").count() == 1
+        assert page.evaluate("window.shifted") <= MOST_SHIFT
         page.evaluate(axe())
-        for scheme, width in appearances:
+        for scheme, width in (*examined, *looked_at):
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size({"width": width, "height": 900})
             page.wait_for_timeout(400)
             page.screenshot(path=ARTEFACTS / f"{name}-{scheme}-{width}.png", full_page=True)
-            wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-            assert wide <= 0, f"{wide} px run over the edge at {width} px"
-            if width == 2560:
+            assert looks_right(page) == [], (scheme, width)
+            if (scheme, width) in looked_at:
                 continue
             found = page.evaluate("axe.run()")
             bad = [
@@ -279,6 +294,36 @@ def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
         card.get_by_role("link", name="Table").click()
         page.wait_for_selector("td:has-text('backward')")
         assert page.get_by_role("link", name="CSV").is_visible()
+
+
+def test_what_was_logged_is_drawn_over_joules(browser: Any, shown: Shown) -> None:
+    with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
+        settled(page)
+        card = page.locator(".of-logged")
+        assert card.locator(".xtitle").text_content() == "optimizer step"
+        page.evaluate("window.mine = true")
+        card.get_by_role("link", name="J", exact=True).click()
+        until(
+            page, "/energy so far/.test(document.querySelector('.of-logged .xtitle').textContent)"
+        )
+        card.get_by_role("link", name="samples", exact=True).first.click()
+        until(page, "document.querySelector('.of-logged .ytitle').textContent === 'samples'")
+        assert page.evaluate("window.mine"), "the page was asked for again"
+        assert "x=energy" in page.url and "v=samples" in page.url
+        page.reload()
+        settled(page)
+        until(
+            page, "/energy so far/.test(document.querySelector('.of-logged .xtitle').textContent)"
+        )
+        assert card.locator(".spans a.on").all_inner_texts() == ["samples", "J"]
+        assert "backward" in page.locator(".of-burn .legendtext").all_text_contents()
+        assert page.locator(".tips li").count() >= 1  # what to try
+        page.get_by_text("Command, configuration, code").click()
+        assert "train_for_browser.py" in page.locator("#run-origin").inner_text()
+    with opened(browser, shown, f"run/{shown.runs['modules']}") as page:
+        settled(page)
+        ticks = page.locator(".of-anatomy .ytick text").all_text_contents()
+        assert ticks == ["step", "phase", "module"]
 
 
 def test_a_snapshot_is_one_file_that_asks_nobody(
