@@ -47,7 +47,7 @@ def test_an_example_is_what_the_parser_takes(name: str) -> None:
     from importlib import import_module
 
     for line in import_module(f"probe.cli.commands.{name}").EXAMPLES:
-        words = shlex.split(line.split("   ")[0].split(" > ")[0])
+        words = shlex.split(line.split("   ")[0].split(" > ~")[0])
         assert words[0] == "probe"
         full_parser().parse_args(words[1:])
 
