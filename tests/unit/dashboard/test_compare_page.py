@@ -95,9 +95,9 @@ def logged_run(directory: Path, name: str, watts: float, *, modelled: bool = Fal
 
 def test_run_against_run_is_over_joules_and_no_model_stands_beside_a_meter(tmp_path: Path) -> None:
     runs = [
-        ("plain", logged_run(tmp_path, "a", 200.0)),
-        ("faster", logged_run(tmp_path, "b", 100.0)),
-        ("laptop", logged_run(tmp_path, "c", 20.0, modelled=True)),
+        ("plain", logged_run(tmp_path, "of-200-w", 200.0)),
+        ("faster", logged_run(tmp_path, "of-100-w", 100.0)),
+        ("laptop", logged_run(tmp_path, "of-a-model", 20.0, modelled=True)),
     ]
     common, drawn = of_all(runs, "loss", "energy")
     assert common == ["loss", "samples"] and [side for side, _, _ in drawn] == ["plain", "faster"]
