@@ -75,7 +75,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
         "type": "scatter",
         "mode": "markers",
         "hoverinfo": "skip",
-        "x": [1.9 * max(ends, default=1.0)],
+        "x": [2.5 * max(ends, default=1.0)],
         "y": [0],
         "marker": {"opacity": 0},
     }

@@ -109,10 +109,10 @@ def waste(report: Report, least_height: int = 0) -> Chart:
     drawn = figure(
         data,
         height=max(least_height, 70 + 34 * len(amounts)),
-        x="% of the run's " + ("energy" if unit == "J" else "time"),
+        x="% of " + ("energy" if unit == "J" else "time"),
         barmode="overlay",
         bargap=0.35,
-        xaxis={"range": [0, 195], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
+        xaxis={"range": [0, 250], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     lost = sum(amounts.get(name, 0.0) for name in WASTE) / total

@@ -56,6 +56,18 @@ OVERLAPS = (
   return found;
 }"""
 )
+# Texts of charts that end beyond their picture.
+CUT = (
+    "() => {"
+    + _VISIBLE
+    + """
+  return [...document.querySelectorAll("svg.main-svg text")].filter((node) => {
+    if (!node.textContent.trim() || !seen(node)) return false;
+    const text = node.getBoundingClientRect(), all = node.closest("svg").getBoundingClientRect();
+    return text.right > all.right + 2 || text.left < all.left - 2;
+  }).map((node) => node.textContent.slice(0, 40));
+}"""
+)
 # Texts of charts with a contrast below 4.5 to what is behind them, which axe does not look at.
 FAINT = (
     "() => {"
@@ -107,6 +119,7 @@ def looks_right(page: Any) -> list[str]:
     wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     return [
         *([f"{wide} px run over the edge"] if wide > 0 else []),
+        *(f"cut: {text}" for text in page.evaluate(CUT)),
         *(f"overlap: {pair}" for pair in page.evaluate(OVERLAPS)),
         *(f"faint: {text}" for text in page.evaluate(FAINT)),
     ]
