@@ -6,6 +6,7 @@ import numpy as np
 
 from probe.model import Phase
 from probe.ring.layout import Code
+from probe.store.segment_reader import has_thinned
 from probe.timeline.device_times import on_device
 from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import decode
@@ -59,11 +60,14 @@ def _spans(
     closed = run.step_times().read()
     low_ns, high_ns = (begin_ns + int(1e9 * second) for second in (low, high))
     inside = closed.time_ns[(closed.time_ns >= low_ns) & (closed.time_ns <= high_ns)]
-    if len(inside) * closed.every <= _MOST_STEPS:
+    thinned = any(has_thinned(folder, "edges") for folder, _ in reader.folders(rank))
+    if len(inside) * closed.every <= _MOST_STEPS and not thinned:
         margin = int(2e9)
         return *_decoded(run, rank, low_ns - margin, high_ns + margin), None
     tables: list[SpanTable] = []
     names: dict[int, str] = {}
+    if len(inside) <= _STEPS_A_PLACE:
+        return SpanTable.empty(), names, 0
     ends = np.linspace(0, len(inside) - 1 - _STEPS_A_PLACE, _PLACES).astype(int)
     for place in ends:
         first, last = int(inside[place]), int(inside[place + _STEPS_A_PLACE])
