@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +23,15 @@ from dashboard.figures.phase_power import phase_power as drawn_by_phase
 from dashboard.figures.power import power as drawn_power
 from dashboard.figures.style import TimeScale
 from dashboard.pages._run_about import cards_of, origin
+from dashboard.pages._run_summary import strip
 from dashboard.run_charts import draw
 from dashboard.urls import Selection
 from probe.compare.advise import of_report
-from probe.model import Provenance
+from probe.model import Provenance, RunStatus
 from probe.ring.layout import Record
 from probe.store import layout
 from probe.store.files import write_json
+from probe.store.live import LiveDevice, LivePage, write_live
 from probe.store.segments import EDGES, SegmentWriter, seal_segment
 from tests.fakes.reports import phase_row, report_of_rows
 from tests.fakes.stored_run import NS, counter, energy_source, gauge_source, level, stored_run
@@ -192,3 +196,35 @@ def test_a_chart_that_fails_says_so_and_is_asked_for_again(tmp_path: Path) -> No
         answered = _run_charts._answer("phases", "gone", {}, complete=True)
         assert "tried again every 5 s" in str(answered[1]) and "failed" in str(answered[1])
         assert _run_charts._answer("phases", made.name, {}, complete=True)[0]["data"] is not None
+
+
+def test_a_live_run_has_its_cost_and_its_co2e_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = time.monotonic_ns() - 20 * NS
+    made = stored_run(
+        tmp_path,
+        [(energy_source(0), counter(began, 10.0, 200.0))],
+        10.0,
+        begin_ns=began,
+        status=RunStatus.RUNNING,
+        end_ns=0,
+    )
+    device = LiveDevice("gpu0", "s", "measured", 7.2e6, 200.0, 1)
+    write_live(made, LivePage(time.monotonic_ns(), time.time(), devices=(device,)))
+    monkeypatch.setenv("PROBE_PRICE", "0.25 EUR")
+    monkeypatch.setenv("PROBE_INTENSITY", "400")
+    report = OpenRun(made).report_now()
+    assert not report.final and report.cost is not None and report.cost.currency == "EUR"
+    assert report.total.cost == pytest.approx(0.5) and report.total.co2e_g == pytest.approx(800.0)
+    assert "0.500 EUR" in str(strip(report)) and "800 g" in str(strip(report))
+    # Of a price that changes, the mean over the run so far: half of the time each.
+    half = datetime.fromtimestamp(time.time() - 10.0, UTC).isoformat()
+    file = tmp_path / "price.csv"
+    first, last = "2020-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
+    file.write_text(f"time,price EUR\n{first},0.10\n{half},0.30\n{last},9\n")
+    monkeypatch.setenv("PROBE_PRICE", str(file))
+    report = OpenRun(made).report_now()
+    assert report.cost is not None and report.cost.per_kwh == pytest.approx(0.2, abs=0.03)
+    monkeypatch.delenv("PROBE_PRICE")
+    assert OpenRun(made).report_now().total.cost is None
