@@ -109,6 +109,8 @@ def test_a_server_that_nobody_needs_ends_by_itself(tmp_path: Path) -> None:
         (["--port", "70000"], "port 70000"),
         (["nowhere"], "there is no directory"),
         (["--base-path", "/a b"], "write it like"),
+        (["--alert", "often", "--alert-command", "true"], "write one like"),
+        (["--alert-webhook", "ftp://x"], "begins with https://"),
         (["--token", " "], "the token is empty"),
     ],
 )

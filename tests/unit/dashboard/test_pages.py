@@ -53,7 +53,7 @@ def test_a_page_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert found.text == f"name\na name\n{tmp_path}\n"
         layout = json.dumps(asker.get("/energy/_dash-layout").get_json())
         assert '"/energy/extra/<name>"' in layout and '"Extra"' in layout
-        assert layout.index('"Runs"') < layout.index('"Gains"') < layout.index('"Sensors"')
+        assert layout.index('"Runs"') < layout.index('"Compare"') < layout.index('"Sensors"')
     finally:
         pages.cache_clear()
         sys.modules.pop("dashboard.pages.extra", None)
