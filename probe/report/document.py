@@ -135,7 +135,8 @@ def _phases(report: Report) -> Iterator[Section]:
 def _meters(report: Report) -> Section:
     table = meter_tables.meters(report.sources, report.run.duration_s)
     tables = () if table is None else (table,)
-    return Section("Meters", tables, tuple(meter_tables.sensors(report.sources)))
+    lines = (*meter_tables.sensors(report.sources), *meter_tables.nodes(report.nodes))
+    return Section("Meters", tables, lines)
 
 
 def _ranks(report: Report) -> Iterator[Section]:

@@ -88,7 +88,7 @@ def _sections(report: GroupReport) -> Iterator[Section]:
         line = f"{left_out} more have their own reports: `probe report {group.members[-1].id}`"
         yield Section("More trainings", lines=(line,), detail=True)
     table = meter_tables.meters(group.sources, group.duration_s)
-    lines = tuple(meter_tables.sensors(group.sources))
+    lines = (*meter_tables.sensors(group.sources), *meter_tables.nodes(group.nodes))
     yield Section("Meters", () if table is None else (table,), lines)
     yield Section("How well", pairs=tuple(beside_the_answer(group)))
     phases = [row for run in runs for row in run.phases]

@@ -16,6 +16,7 @@ from .model import (
     EnergyPrice,
     GapCounts,
     JsonValue,
+    NodeRow,
     Overhead,
     RecorderUse,
     Rendered,
@@ -85,6 +86,7 @@ class GroupInfo:
     shared: SharedTime
     rest: TimeOutside
     sources: tuple[SourceRow, ...]
+    nodes: tuple[NodeRow, ...] = ()
     overhead: Overhead
     recorder: RecorderUse | None
     machine: Mapping[str, JsonValue]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..simulated_card import WORD
-from .model import SourceRow
-from .numbers import duration, energy, watts
+from .model import NodeRow, SourceRow
+from .numbers import duration, energy, energy_with_error, watts
 from .text_tables import Table
 
 _MOST_NAMES = 4
@@ -51,6 +51,24 @@ def sensors(sources: Sequence[SourceRow]) -> list[str]:
             if text:
                 lines.setdefault(text, []).append(source.device)
     return [f"{names(devices)}: {text}" for text, devices in lines.items()]
+
+
+def nodes(rows: Sequence[NodeRow]) -> list[str]:
+    """What the meter of each whole node says beside those of its parts."""
+    return [_node(row) for row in rows]
+
+
+def _node(row: NodeRow) -> str:
+    low, high = row.energy_j_interval
+    line = f"{row.device}: {energy_with_error(row.energy_j, (high - low) / 2)} by {row.method}"
+    if row.parts_j is None or row.rest_j is None or row.rest_j_interval is None:
+        return f"{line}; none of its parts has a meter that counts; in no phase"
+    low, high = row.rest_j_interval
+    rest = energy_with_error(row.rest_j, (high - low) / 2)
+    return (
+        f"{line}; {names(list(row.parts))}: {energy(row.parts_j)} of it; the rest, {rest}, is "
+        "what no meter here tells apart (fans, power supplies, board); in no phase"
+    )
 
 
 def names(devices: list[str]) -> str:

@@ -224,6 +224,26 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """Energy of a whole node by a meter of its own, beside that of its parts.
+
+    It is in no total and in no phase. ``parts`` are the devices whose meters are in the total,
+    ``parts_j`` their sum; ``rest_j`` is what the node used beyond them: fans, power supplies, the
+    board, whatever has no meter. None without any part that is metered.
+    """
+
+    device: str
+    source: str
+    method: str
+    energy_j: float
+    energy_j_interval: Interval
+    parts: tuple[str, ...]
+    parts_j: float | None
+    rest_j: float | None
+    rest_j_interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseActivity:
     """How busy a unit of a device was in a phase: see :class:`RateRow`."""
 
@@ -539,6 +559,7 @@ class Report(Rendered):
     run: RunInfo
     total: Totals
     sources: tuple[SourceRow, ...] = ()
+    nodes: tuple[NodeRow, ...] = ()
     phases: tuple[PhaseRow, ...] = ()
     groups: tuple[GroupRow, ...] = ()
     ranks: tuple[RankRow, ...] = ()

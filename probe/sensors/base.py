@@ -17,6 +17,11 @@ def powercap_root() -> Path:
     return Path(os.environ.get("PROBE_POWERCAP_ROOT") or "/sys/class/powercap")
 
 
+def sys_root() -> Path:
+    """Where the kernel shows devices; PROBE_SYS_ROOT where a container mounts it elsewhere."""
+    return Path(os.environ.get("PROBE_SYS_ROOT") or "/sys")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorContext:
     """What a sensor may know about the run; roots of system trees are injected here."""
@@ -28,6 +33,8 @@ class SensorContext:
     clock: Clock = field(default_factory=MonotonicClock)
     powercap_root: Path = field(default_factory=powercap_root)
     proc_root: Path = Path("/proc")
+    sys_root: Path = field(default_factory=sys_root)
+    dev_root: Path = Path("/dev")
 
 
 class Sensor(Protocol):

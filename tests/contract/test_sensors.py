@@ -16,8 +16,10 @@ import pytest
 
 from probe.sensors import discover_sensors
 from tests.fakes import processes
+from tests.fakes.controllers import TOKEN, RedfishService
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.rapl import RaplRig
+from tests.fakes.sysfs_meters import CrayNode, IntelCard, JetsonModule
 
 SENSORS = sorted(discover_sensors())
 UNITS = {"J", "W", "B", "B/s", "Hz", "s", "Cel", "ratio", "bitmask"}
@@ -92,7 +94,8 @@ def check(seen: dict) -> None:
 
 @pytest.mark.parametrize("name", SENSORS)
 def test_without_hardware(name: str, tmp_path: Path) -> None:
-    empty = {"PROBE_POWERCAP_ROOT": str(tmp_path / "none"), "LD_LIBRARY_PATH": str(tmp_path)}
+    none = str(tmp_path / "none")
+    empty = {"PROBE_POWERCAP_ROOT": none, "PROBE_SYS_ROOT": none, "LD_LIBRARY_PATH": str(tmp_path)}
     check(live(name, tmp_path, empty, 2.5))
 
 
@@ -115,17 +118,64 @@ def test_on_the_rapl_rig(tmp_path: Path) -> None:
     assert model["reason"], "where RAPL measures, nothing is modelled"
 
 
+RIGS = {"pm_counters": (CrayNode, 5), "intel_gpu": (IntelCard, 1), "jetson": (JetsonModule, 3)}
+
+
+@pytest.mark.parametrize("name", sorted(RIGS))
+def test_on_a_rig_of_files(name: str, tmp_path: Path) -> None:
+    kind, sources = RIGS[name]
+    rig = kind(tmp_path)
+    none = str(tmp_path / "none")
+    seen = live(name, tmp_path, {"PROBE_SYS_ROOT": str(rig.root), "PROBE_POWERCAP_ROOT": none}, 1.0)
+    check(seen)
+    assert len(seen["sources"]) == sources and seen["samples"]
+
+
+def test_on_a_redfish_service(tmp_path: Path) -> None:
+    with RedfishService() as service:
+        given = {"PROBE_REDFISH_URL": service.url, "PROBE_REDFISH_TOKEN": TOKEN}
+        seen = live("redfish", tmp_path, given, 1.0)
+    check(seen)
+    assert [value for _, _, value, _ in seen["samples"]] == [500.0]
+
+
+ABSENT = ("amdsmi", "intel_gpu", "ipmi", "jetson", "pm_counters", "redfish")
+
+
+def test_what_is_not_there_costs_nothing(tmp_path: Path) -> None:
+    code = (
+        "import importlib, json, sys, time; from probe.sensors import SensorContext, "
+        "discover_sensors; kinds = discover_sensors(); context = SensorContext()\n"
+        f"def absent():\n    for name in {ABSENT}:\n        sensor = kinds[name](context)\n"
+        "        try: sensor.open()\n        except Exception as error: pass\n"
+        "        else: raise SystemExit(name)\n"
+        "before = set(sys.modules); begin = time.process_time(); absent()\n"
+        "print(json.dumps([time.process_time() - begin, sorted(set(sys.modules) - before)]))"
+    )
+    none = str(tmp_path / "none")
+    done = processes.run(code, tmp_path, extra={"PROBE_SYS_ROOT": none})
+    cpu_s, imported = json.loads(done.stdout)
+    assert imported == []
+    assert cpu_s < 0.02
+
+
 def test_the_list_of_sensors_is_complete() -> None:
     assert set(SENSORS) == {
+        "amdsmi",
         "codecarbon",
         "host",
+        "intel_gpu",
+        "ipmi",
+        "jetson",
         "nvml_activity",
         "nvml_energy",
         "nvml_power",
         "nvml_telemetry",
         "nvml_utilization",
+        "pm_counters",
         "rank_process",
         "rapl",
+        "redfish",
     }
 
 

@@ -40,6 +40,7 @@ def build_group(path: Path, *, tariffs: Tariffs, with_rates: bool = True) -> Gro
         shared=group.shared(),
         rest=group.rest(),
         sources=whole.sources,
+        nodes=whole.nodes,
         overhead=whole.overhead,
         recorder=whole.recorder,
         machine=whole.machine,

@@ -48,6 +48,7 @@ def joined(
             for name, report in reports.items()
         ),
         sources=_all(report.sources for report in several),
+        nodes=_all(report.nodes for report in several),
         phases=_all(report.phases for report in several),
         groups=_all(report.groups for report in several),
         rates=_all(report.rates for report in several),
@@ -87,6 +88,7 @@ def _named(host: str, report: Report, begin_s: float) -> Report:
     return replace(
         report,
         sources=named(report.sources, lambda row, name: replace(row, device=name)),
+        nodes=named(report.nodes, lambda row, name: replace(row, device=name)),
         phases=named(report.phases, lambda row, name: replace(row, device=name)),
         groups=named(report.groups, lambda row, name: replace(row, device=name)),
         rates=named(report.rates, lambda row, name: replace(row, device=name)),

@@ -12,6 +12,7 @@ from ...analysis import device_energy
 from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
 from ...analysis.memory import growth_rows, memory_rows
+from ...analysis.node_energy import contradiction, node_row
 from ...analysis.open import open_analysis
 from ...analysis.phase_rows import PhaseRows
 from ...analysis.rates import rates
@@ -143,6 +144,7 @@ def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, sever
     growth = tuple(growth_rows(levels))
     note = _note(analysis.reader)
     total, carbon, cost = totals(analysis, tariffs, rows.sampling_error_j)
+    node = node_row(analysis, total)
     phase_totals = analysis.phase_totals
     timed = [t for t in phase_totals if t.rank not in shown]
     rows.phases += time_rows(timed, run, several=several)
@@ -151,6 +153,7 @@ def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, sever
         run=_run(analysis),
         total=total,
         sources=tuple(sources),
+        nodes=() if node is None else (node,),
         phases=with_shares(with_activity(with_memory(rows.phases, memory, rank_of), busy, rank_of)),
         groups=tuple(rows.groups),
         ranks=rank_rows(phase_totals, owned, sources, analysis) if several else (),
@@ -178,6 +181,7 @@ def _of_host(analysis: RunAnalysis, tariffs: Tariffs, *, with_rates: bool, sever
         warnings=(
             *([note] if note else ()),
             *warnings(analysis),
+            *contradiction(node),
             *rows.warnings,
             *leaks(growth, several=several),
             *uncovered(analysis, tariffs),

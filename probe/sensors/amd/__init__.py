@@ -1,0 +1,1 @@
+"""Meters of AMD GPUs, through amdsmi."""

@@ -1,0 +1,1 @@
+"""Meters of the whole node, at its power supply."""

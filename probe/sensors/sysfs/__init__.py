@@ -1,0 +1,1 @@
+"""Meters of accelerators that the kernel shows as files."""
