@@ -15,11 +15,12 @@ from werkzeug.exceptions import HTTPException
 from probe.redact import redact_text
 
 from .access import Access, guard, refusal
+from .alerts.settings import Settings
 from .components import aria, shell
 from .context import CONFIG_KEY, AppContext, app_context
 from .downloads import downloads
 from .page import URL_ID, Page
-from .pages import pages
+from .pages import _alert_bar, pages
 from .writes import writes
 
 # plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
@@ -41,11 +42,22 @@ _SUITES = "/_dash-component-suites/"
 MAX_BYTES = 1 << 20  # of a request
 
 
-def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
-    """The WSGI application for the runs of one directory, below the path ``base``."""
+def create_app(
+    directory: Path, access: Access, base: str = "/", settings: Settings | None = None
+) -> Flask:
+    """The WSGI application for the runs of one directory, below the path ``base``.
+
+    Args:
+        settings: the user's alerts.
+    """
     base = f"/{base.strip('/')}/" if base.strip("/") else "/"
     server = Flask("dashboard", static_folder=None)
-    server.config.update({CONFIG_KEY: AppContext(directory, base), "MAX_CONTENT_LENGTH": MAX_BYTES})
+    server.config.update(
+        {
+            CONFIG_KEY: AppContext(directory, base, settings=settings or Settings()),
+            "MAX_CONTENT_LENGTH": MAX_BYTES,
+        }
+    )
     server.config["COMPRESS_MIMETYPES"] = [
         "text/html",
         "text/css",
@@ -67,7 +79,7 @@ def create_app(directory: Path, access: Access, base: str = "/") -> Flask:
         title="phasewatt",
         url_base_pathname=base,
         index_string=_index(base),
-        assets_ignore=r"theme\.js|plotly-cartesian\.min\.js",
+        assets_ignore=r"theme\.js|still\.js|plotly-cartesian\.min\.js",
         update_title="",
         serve_locally=True,
         suppress_callback_exceptions=True,
@@ -97,6 +109,7 @@ def _register(app: Dash) -> None:
         dash.register_page(name, layout=_layout_of(page), title=page.title, **path)
         page.callbacks(app)
     dash.register_page("not_found_404", layout=_not_found)
+    _alert_bar.callbacks(app)
     app.clientside_callback(
         ClientsideFunction("phasewatt", "theme"),
         Output("theme", "title"),
@@ -129,6 +142,7 @@ def _frame() -> Any:
                 className="top",
             ),
             dcc.Location(id=URL_ID, refresh="callback-nav"),
+            *_alert_bar.place(app_context()),
             dash.page_container,
         ]
     )

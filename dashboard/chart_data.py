@@ -99,6 +99,52 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedSeries:
+    """A logged value, thinned for a chart, and its running mean over ``window`` values.
+
+    ``over``: what ``x`` counts (steps, samples, tokens, s of time, J of energy), one of ``axes``.
+    ``count`` values were logged, ``not_finite`` of them no numbers. ``provenance`` is that of x.
+    """
+
+    name: str
+    over: str
+    axes: Sequence[str]
+    x: Floats
+    value: Floats
+    smooth: Floats
+    window: int
+    count: int
+    not_finite: int
+    provenance: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePower:
+    """Power of all metered devices together, split by phase, in bins.
+
+    ``edges_s`` (bins + 1) are seconds since the run's begin; ``watts`` is phases × bins, NaN
+    without a reading. ``places``: at how many places phases were looked up; None: everywhere.
+    """
+
+    edges_s: Floats
+    phases: Sequence[str]
+    watts: Floats
+    devices: int
+    places: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a run was started with; ``code`` is the state of its git checkout."""
+
+    command: Sequence[str]
+    directory: str
+    config: Mapping[str, JsonValue]
+    code: Mapping[str, str]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class JobView:
     """The ranks of a job; ``steps`` and ``energy_j`` of a live one are not known yet."""
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from probe.errors import UsageError
 from probe.small_process import RefusePandas
 from probe.store.layout import runs_dir
+from probe.store.runs import find_run
+from probe.store.trainings import place_of
 from probe.until_interrupted import until_interrupted
 
 if TYPE_CHECKING:
@@ -28,13 +30,15 @@ def dashboard(options: argparse.Namespace) -> int:
     _stay_small()
     try:
         from .access import Access
+        from .alerts.settings import settings
         from .server import Serving
     except ImportError as error:
         raise UsageError(
             f"the dashboard needs {error.name}: pip install 'phasewatt[dashboard]'"
         ) from None
     access = Access(options.host, options.port, options.token, tuple(options.allow_host))
-    serving = Serving(directory, access, _base(options.base_path))
+    alerts = settings(directory, options.alert, options.alert_command, options.alert_webhook)
+    serving = Serving(directory, access, _base(options.base_path), alerts)
     with until_interrupted(), contextlib.ExitStack() as open_:
         open_.callback(serving.close)
         if not options.quiet:
@@ -44,6 +48,25 @@ def dashboard(options: argparse.Namespace) -> int:
             print(f"runs of {directory} at {url}{asks}  (Ctrl-C ends it)", flush=True)
         _wait(serving, options.idle)
     return 0
+
+
+def snapshot(options: argparse.Namespace) -> bytes:
+    """A run, or a comparison of several, as one HTML file. Raises ProbeError."""
+    directory = runs_dir(options.dir)
+    try:
+        from .context import AppContext
+        from .downloads import snapshot_of
+    except ImportError as error:
+        raise UsageError(
+            f"a snapshot needs {error.name}: pip install 'phasewatt[dashboard]'"
+        ) from None
+    references = list(options.runs)
+    if len(references) == 1:
+        run = find_run(references[0], directory)
+        place = place_of(run)
+        directory = (place[0] if place else run).parent
+        references = [f"{place[0].name}/{place[1]}" if place else run.name]
+    return snapshot_of(AppContext(directory), references, is_open=options.with_origin)
 
 
 def _stay_small() -> None:

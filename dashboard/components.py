@@ -12,6 +12,7 @@ from probe.errors import ProbeError
 
 from . import urls
 from .chart_data import Chart
+from .context import AppContext
 
 CONFIG: Any = {
     "displayModeBar": False,
@@ -71,6 +72,23 @@ def tiles(children: Sequence[Any]) -> Any:
     return html.Dl(list(children), className="tiles")
 
 
+def run_tabs(context: AppContext, run_id: str, ranks: int, *, of_ranks: bool) -> Any:
+    """Tabs of a run of several ranks: the run itself, and its ranks; ``of_ranks``: that is here."""
+    if ranks < 2:
+        return ""
+    entries = (
+        ("Run", context.href(urls.run(run_id)), not of_ranks),
+        (f"{ranks} ranks", context.href(urls.ranks(run_id)), of_ranks),
+    )
+    links = [
+        html.Span(label, className="on", **aria(current="page"))
+        if is_here
+        else dcc.Link(label, href=href)
+        for label, href, is_here in entries
+    ]
+    return html.Nav(links, className="tabs", **aria(label="Views of this run"))
+
+
 def notice(text: Any, kind: str = "") -> Any:
     """A box with a message for the reader."""
     return html.Div(text, className=f"notice {kind}".strip(), role="status")
@@ -95,9 +113,14 @@ def card(
     hrefs: tuple[str, str] | None = None,
     chart: Chart | None = None,
     wide: bool = False,
+    full: bool = False,
     hidden: bool = False,
+    height: int = 0,
 ) -> Any:
-    """A chart with its caption, table, CSV and image. Filled later if ``chart`` is None."""
+    """A chart with its caption, table, CSV and image.
+
+    Filled later if ``chart`` is None; until then it keeps a room of ``height`` pixels.
+    """
     graph = dcc.Graph(
         id=part_id("graph", name),
         config=CONFIG,
@@ -113,7 +136,7 @@ def card(
             html.P(
                 chart.caption if chart else "", id=part_id("caption", name), className="caption"
             ),
-            html.Div(graph, className="plot", style=room(chart), id=part_id("plot", name)),
+            html.Div(graph, className="plot", style=room(chart, height), id=part_id("plot", name)),
             html.Div(
                 [
                     html.A("Table", href=table, id=part_id("links", name) | {"kind": "table"}),
@@ -126,14 +149,20 @@ def card(
             ),
         ],
         id=part_id("card", name),
-        className="card wide" if wide else "card",
+        className=f"card of-{name}" + " wide" * wide + " full" * full,
         hidden=hidden,
         **aria(labelledby=f"title-{name}"),
     )
 
 
-def room(chart: Chart | None) -> dict[str, str]:
-    """Style of the box around a figure: the height that its layout asks for."""
+def room(chart: Chart | None, height: int = 0) -> dict[str, str]:
+    """Style of the box around a figure: the height that its layout asks for.
+
+    Args:
+        height: of a figure that is still to come.
+    """
+    if chart is None and height:
+        return {"height": f"{height}px"}
     if chart is None or chart.figure is None:
         return {"display": "none"}
     return {"height": f"{chart.figure['layout']['height']}px"}

@@ -10,6 +10,8 @@ from flask import current_app
 from probe.analysis.carbon_and_price import Tariffs
 
 from . import urls
+from .alerts.settings import Settings
+from .alerts.watcher import Watcher
 from .data.comparisons import Comparisons
 from .data.library import Library
 from .data.sensors import Sensors
@@ -21,7 +23,8 @@ CONFIG_KEY = "APP_CONTEXT"  # of the Flask app
 class AppContext:
     """The data of one directory of runs, and the path below which it is served.
 
-    ``tariffs`` are PROBE_INTENSITY and PROBE_PRICE as the server was started with them.
+    ``tariffs`` are PROBE_INTENSITY and PROBE_PRICE as the server was started with them,
+    ``settings`` the user's alerts.
     """
 
     directory: Path
@@ -30,11 +33,14 @@ class AppContext:
     comparisons: Comparisons = field(init=False)
     sensors: Sensors = field(init=False)
     tariffs: Tariffs = field(default_factory=Tariffs.given)
+    settings: Settings = field(default_factory=Settings)
+    alerts: Watcher = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "library", Library(self.directory))
         object.__setattr__(self, "comparisons", Comparisons(self.directory))
         object.__setattr__(self, "sensors", Sensors())
+        object.__setattr__(self, "alerts", Watcher(self.library, self.settings))
 
     def href(self, path: str) -> str:
         """A path of the app as a link, below the base path."""

@@ -1,24 +1,26 @@
-"""The rows behind each chart: a page with a table, and CSV."""
+"""The rows behind each chart, a page with a table and CSV; a page as one file to send."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 from flask import Blueprint, Response, request
 
-from probe.errors import ProbeError
+from probe.errors import ProbeError, UsageError
 
 from .access import refusal
 from .chart_data import Cell
-from .context import app_context
-from .page import ChartTable, FindTable
+from .context import AppContext, app_context
+from .page import ChartTable, FindTable, MakeStill, Query
 from .pages import pages
-from .urls import CSV, TABLE, run
+from .snapshot.still import document
+from .urls import CSV, MEMBER, SNAPSHOT, TABLE, run
 
+_OPEN = "origin"  # of the query ``with``: command, paths, host, user and configuration, too
 _MAX_ROWS = 5000  # of a page; the CSV has all
 
 
@@ -29,6 +31,8 @@ def downloads() -> Blueprint:
         for rule, find in page.tables.items():
             _add(routes, TABLE + rule, find, _page)
             _add(routes, CSV + rule, find, _csv)
+        for rule, make in page.stills.items():
+            _add_still(routes, SNAPSHOT + rule, make)
     return routes
 
 
@@ -44,6 +48,50 @@ def _add(
             return refusal(404, f"this cannot be shown: {type(error).__name__}")
 
     routes.add_url_rule(rule, re.sub(r"\W+", "-", rule).strip("-"), answer)
+
+
+def _add_still(routes: Blueprint, rule: str, make: MakeStill) -> None:
+    def answer(**parts: str) -> Response:
+        asked: Query = {key: request.args.getlist(key) for key in request.args}
+        try:
+            still = make(app_context(), parts, asked, _OPEN in asked.get("with", ()))
+            content = document(still)
+        except (ProbeError, OSError) as error:
+            return refusal(404, str(error))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            return refusal(404, f"there is no snapshot of this: {type(error).__name__}")
+        file = re.sub(r"[^A-Za-z0-9._-]+", "-", still.name)[:120]
+        return Response(
+            content,
+            mimetype="text/html",
+            headers={"Content-Disposition": f'attachment; filename="{file}.html"'},
+        )
+
+    routes.add_url_rule(rule, re.sub(r"\W+", "-", rule).strip("-"), answer)
+
+
+def snapshot_of(context: AppContext, references: list[str], *, is_open: bool) -> bytes:
+    """The file of a run, or of a comparison of the first of several with each other.
+
+    Args:
+        references: the id of a run in the context's directory, or two or more references of
+            ``probe compare``.
+        is_open: with command, paths, host, user and configuration.
+
+    Raises:
+        ProbeError: a run is not there or cannot be read.
+    """
+    stills = {rule: make for page in pages().values() for rule, make in page.stills.items()}
+    parts: Mapping[str, str] = {}
+    if len(references) == 1:
+        rule, asked = "run/<run_id>", {}
+        parts = {"run_id": references[0].replace("/", MEMBER)}
+    else:
+        rule, asked = "gains", {"base": references[:1], "other": references[1:]}
+    try:
+        return document(stills[rule](context, parts, asked, is_open))
+    except ValueError as error:
+        raise UsageError(f"no snapshot of {', '.join(references)}: {error}") from None
 
 
 def _csv(table: ChartTable) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +10,10 @@ from dash import Dash
 
 from .chart_data import Chart
 from .context import AppContext
+from .snapshot.still import Still
 
 URL_ID = "url"  # the address of the browser; every page may write its ``search``
+Query = Mapping[str, Sequence[str]]  # of a query: each key has one value or more
 Address = Mapping[str, Any]  # parts of the path and of the query, unchecked
 
 
@@ -24,6 +26,9 @@ class ChartTable:
     chart: Chart
 
 
+# Called with (context, parts of the path by name, what was asked for in the query, whether command,
+# paths, host, user and configuration are wanted). Its errors are those of a table.
+MakeStill = Callable[[AppContext, Mapping[str, str], Query, bool], Still]
 # Called with (context, parts of the path by name); it reads the query from the request. Its errors
 # about a wrong address (ProbeError, KeyError, ValueError, ...) become a 404 with one line.
 FindTable = Callable[..., ChartTable]
@@ -40,6 +45,7 @@ class Page:
         callbacks: adds the page's callbacks to the app, once.
         navigation: (place, label) in the bar on top; None if it is not there.
         tables: rule of a path, below ``/table/`` and ``/csv/``, → what finds the chart.
+        stills: rule of a path, below ``/snapshot/``, → what makes the page one file.
         prefetch: starts to compute what the browser will ask for, without waiting for it.
     """
 
@@ -49,4 +55,5 @@ class Page:
     callbacks: Callable[[Dash], None]
     navigation: tuple[int, str] | None = None
     tables: Mapping[str, FindTable] = field(default_factory=dict)
+    stills: Mapping[str, MakeStill] = field(default_factory=dict)
     prefetch: Callable[[AppContext, str], None] | None = None

@@ -6,12 +6,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .chart_data import Chart, Power
+from .data import logged as logged_values
 from .data import power as power_data
 from .data import steps as step_data
 from .data.cache import cached
+from .data.phase_power import phase_power as split_by_phase
 from .data.ranks import job_view
 from .data.run import OpenRun
-from .figures import heatmap, memory, phases, power, quality, ranks, steps, waste
+from .figures import (
+    flame,
+    heatmap,
+    logged,
+    memory,
+    phase_power,
+    phases,
+    power,
+    quality,
+    ranks,
+    steps,
+    waste,
+)
 from .figures.style import TimeScale
 from .urls import Selection
 
@@ -22,7 +36,9 @@ class ChartKind:
 
     ``first`` charts are drawn before all others, and twice a second while a run is live; the others
     every few seconds. Charts over ``time`` are drawn again when another part of it is selected.
-    A chart of ``several`` devices has no card where there is one.
+    A chart of ``several`` devices has no card where there is one, an ``optional`` one none where
+    there is nothing to draw. One of ``values`` follows what was logged. ``height`` is about what
+    its figure will have, in pixels.
     """
 
     title: str
@@ -31,13 +47,16 @@ class ChartKind:
     time: bool = False
     wide: bool = False
     several: bool = False
+    optional: bool = False
+    values: bool = False
+    height: int = 300
 
 
 @cached
 def draw(run: OpenRun, name: str, selection: Selection) -> Chart:
     """A chart of a run, one of :data:`TABLES`. Raises StoreError, KeyError."""
     kind = TABLES[name]
-    chart = kind.draw(run, selection)
+    chart = kind.draw(run, selection if kind.values else selection.of_devices())
     if kind.time and chart.figure is not None:
         # A zoom by hand is kept until another part of the run is asked for.
         layout = chart.figure["layout"]
@@ -65,6 +84,23 @@ def _power(run: OpenRun, selection: Selection) -> Chart:
     return power.power(_watts(run, selection), scale, axis_range, live=run.live)
 
 
+def _waste(run: OpenRun, _: Selection) -> Chart:
+    beside = phases.phases(run.report_now()).figure
+    height = 0 if beside is None else int(str(beside["layout"]["height"]))
+    return waste.waste(run.report_now(), height)
+
+
+def _phase_power(run: OpenRun, selection: Selection) -> Chart:
+    scale = TimeScale.of(run.duration_s)
+    split = split_by_phase(run, _watts(run, selection))
+    return phase_power.phase_power(split, scale, _axis_range(run, selection))
+
+
+def _values(run: OpenRun, selection: Selection) -> Chart:
+    span = _axis_range(run, selection)
+    return logged.logged(logged_values.series(run, selection.value, selection.over, span))
+
+
 def _heatmap(run: OpenRun, selection: Selection) -> Chart:
     scale = TimeScale.of(run.duration_s)
     return heatmap.heatmap(_watts(run, selection), scale, _axis_range(run, selection))
@@ -77,7 +113,10 @@ def _anatomy(run: OpenRun, selection: Selection) -> Chart:
     low, high = selection.within(run.duration_s)
     newest = not report.final and selection.span is None
     at_s = max(0.0, high - 2.0) if newest else (low + high) / 2
-    return steps.anatomy(step_data.anatomy(run, at_s, report.run.duration_s / report.run.steps))
+    shown = step_data.anatomy(run, at_s, report.run.duration_s / report.run.steps)
+    if shown is not None and flame.has_modules(shown):
+        return flame.flame(shown)
+    return steps.anatomy(shown)
 
 
 def _drift(run: OpenRun, _: Selection) -> Chart:
@@ -94,12 +133,18 @@ CHARTS: Mapping[str, ChartKind] = {
     "phases": ChartKind(
         "Energy by phase", lambda run, _: phases.phases(run.report_now()), first=True
     ),
-    "waste": ChartKind("What is not training", lambda run, _: waste.waste(run.report_now())),
+    "waste": ChartKind("What is not training", _waste),
     "power": ChartKind("Power over time", _power, first=True, time=True, wide=True),
+    "burn": ChartKind(
+        "Power by phase", _phase_power, time=True, wide=True, optional=True, height=320
+    ),
+    "logged": ChartKind(
+        "What was logged", _values, time=True, wide=True, optional=True, values=True
+    ),
     "heatmap": ChartKind("Device by device", _heatmap, time=True, wide=True, several=True),
-    "anatomy": ChartKind("Inside a step", _anatomy, time=True),
-    "drift": ChartKind("Step after step", _drift),
-    "memory": ChartKind("Memory", _memory, time=True),
+    "anatomy": ChartKind("Inside a step", _anatomy, time=True, height=260),
+    "drift": ChartKind("Step after step", _drift, height=260),
+    "memory": ChartKind("Memory", _memory, time=True, wide=True, height=260),
 }
 # What has a table and a CSV: the charts of a run's page, and what other pages show of a run.
 TABLES: Mapping[str, ChartKind] = {

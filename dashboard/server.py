@@ -20,6 +20,7 @@ from probe.store.layout import dashboard_path, node_name
 from probe.store.processes import boot_id, start_ticks
 
 from .access import Access
+from .alerts.settings import Settings
 from .app import MAX_BYTES, create_app
 from .connections import SETTINGS, bound
 from .context import CONFIG_KEY
@@ -31,14 +32,16 @@ _LAST_ANSWERS_S = 3.0
 class Serving:
     """A server for the runs of one directory, from its creation until :meth:`close`."""
 
-    def __init__(self, directory: Path, access: Access, base: str = "/"):
+    def __init__(
+        self, directory: Path, access: Access, base: str = "/", settings: Settings | None = None
+    ):
         """Raises UsageError if the address cannot be listened on."""
         logging.getLogger("waitress").setLevel(logging.ERROR)
         self._asked_at = time.monotonic()
         # Imported here, or the first page would wait for it.
         import probe.compare  # noqa: F401
 
-        self._app = create_app(directory, access, base)
+        self._app = create_app(directory, access, base, settings)
         self._access, self._base = access, self._app.config[CONFIG_KEY].base
         self._app.before_request(self._note)
         sockets: dict[int, Any] = {}
@@ -65,6 +68,7 @@ class Serving:
         self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
         self._thread.start()
+        self._app.config[CONFIG_KEY].alerts.start()
 
     @property
     def port(self) -> int:
@@ -107,6 +111,7 @@ class Serving:
         # In the server's own thread, which waits on these sockets.
         self._server.trigger.pull_trigger(self._server.close)
         self._thread.join(0.5)  # the thread lives on while a browser holds a connection open
+        self._app.config[CONFIG_KEY].alerts.close()
         self._app.config[CONFIG_KEY].library.close()
 
     def _announce(self) -> None:

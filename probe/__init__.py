@@ -11,7 +11,8 @@
     print(run.report())
 
 ``watch`` wraps a run, ``start`` begins one that a callback or a notebook closes, ``phase`` names
-a part of the active one, ``open_run`` reads what was recorded.
+a part of the active one, ``open_report`` gives the report of a recorded run, ``open_run`` what was
+recorded.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ __all__ = [
     "StoreError",
     "UsageError",
     "__version__",
+    "open_report",
     "open_run",
     "phase",
     "start",
@@ -68,6 +70,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_LATE})
 
 
+def load_ipython_extension(shell: object) -> None:
+    """What ``%load_ext probe`` calls in IPython: from then on there is ``%%watch``."""
+    from .integrations.notebook import register
+
+    register(shell)
+
+
 def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  # noqa: A002
     """The recorded run that ``reference`` names: a directory, an id prefix, a name or ``latest``.
 
@@ -80,3 +89,23 @@ def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  #
     from .store.runs import find_run
 
     return RunReader(find_run(reference, runs_dir(dir)))
+
+
+def open_report(
+    reference: str = "latest",
+    dir: str | None = None,  # noqa: A002
+) -> Report | GroupReport:
+    """The report of a recorded run: what ``probe report`` shows, and ``.to_json()`` gives.
+
+    ``reference`` names it as in :func:`open_run`; of trainings below one ``probe run`` it is a
+    group.
+
+    Raises:
+        UnknownRunError: no such run in ``dir`` (``./runs``).
+        StoreError: it cannot be read.
+    """
+    from .report.build import report_of
+    from .store.layout import runs_dir
+    from .store.runs import find_run
+
+    return report_of(find_run(reference, runs_dir(dir)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import residue
+from tests.fakes import processes, residue
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.recordings import RecordedRuns, needed_by
 
@@ -49,7 +49,10 @@ def no_residue(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]
     """A test leaves no thread, process, ring or patch of ours behind."""
     was = residue.before()
     yield
-    if request.node.get_closest_marker("dies_in_process"):
-        return  # a recorder that is killed in this process leaves its threads
-    left = residue.after(request.node.nodeid, tmp_path, was)
-    assert not left, left
+    try:
+        if request.node.get_closest_marker("dies_in_process"):
+            return  # a recorder that is killed in this process leaves its threads
+        left = residue.after(request.node.nodeid, tmp_path, was)
+        assert not left, left
+    finally:
+        processes.close_started()

@@ -45,19 +45,20 @@ def attributed(seed: int, seconds: float) -> dict[str, Any]:
         return {}
     names, joules = schedule.trace.names, schedule.trace.truth(0.0, schedule.end_s)
     truth = dict(zip(names, joules, strict=True))
-    phases = [row for row in result.rows.phases if row["phase"] in truth]
-    resolved = [row for row in phases if row["status"] == Status.RESOLVED]
+    phases = [row for row in result.rows.phases if row.phase in truth]
+    resolved = [row for row in phases if row.status == Status.RESOLVED]
     within = [
-        bool(row["energy_j_interval"][0] <= truth[row["phase"]] <= row["energy_j_interval"][1])
+        bool(row.energy_j_interval[0] <= truth[row.phase] <= row.energy_j_interval[1])
         for row in resolved
+        if row.energy_j_interval is not None
     ]
     return {
         "closure": closure(result),
         "resolved": len(resolved),
         "held": int(sum(within)),
-        "missed": [row["phase"] for row, held in zip(resolved, within, strict=True) if not held],
+        "missed": [row.phase for row, held in zip(resolved, within, strict=True) if not held],
         "readable": schedule.period_s >= READABLE_S and schedule.missed <= FEW_MISSED,
-        "refused": all(row["status"] == Status.NOT_IDENTIFIABLE for row in phases),
+        "refused": all(row.status == Status.NOT_IDENTIFIABLE for row in phases),
         "seed": seed,
         "period_ms": schedule.period_s * 1e3,
     }

@@ -4,10 +4,13 @@
 
   function query() { return new URLSearchParams(window.location.search); }
 
-  /* Where what is asked for is found: t, a part of the run, and d, some of its devices. */
+  /* Where what is asked for is found: t, a part of the run, d, some of its devices, v, what was
+     logged, and x, what that is drawn over. */
+  const KEYS = ["t", "d", "v", "x"];
+
   function address(asked) {
     const now = query();
-    for (const key of ["t", "d"]) {
+    for (const key of KEYS) {
       if (asked[key]) now.set(key, asked[key]); else now.delete(key);
     }
     const text = now.toString().replaceAll("%2C", ",");
@@ -22,7 +25,10 @@
       window.history.pushState({}, "", url);
     }
     document.querySelectorAll(".spans a").forEach((link) => {
-      const on = "t" in link.dataset ? link.dataset.t === (asked.t || "")
+      const of = kind(link);
+      if (!of) return;
+      if (of !== "d" && of !== "t" && !asked[of]) return;  // as the server drew it
+      const on = of !== "d" ? link.dataset[of] === (asked[of] || "")
         : link.dataset.d ? devices(asked).includes(link.dataset.d) : !asked.d;
       link.classList.toggle("on", on);
       link.setAttribute("aria-current", on ? "true" : "false");
@@ -31,13 +37,16 @@
     return asked;
   }
 
+  function kind(link) { return KEYS.find((key) => key in link.dataset); }
+
   function devices(asked) { return asked.d ? asked.d.split(",") : []; }
 
   /* What a link of the power chart asks for: a part of the run, or one device more or less. */
   function choice(link, before) {
     const asked = Object.assign({}, before);
-    if ("t" in link.dataset) {
-      asked.t = link.dataset.t;
+    const of = kind(link);
+    if (of !== "d") {
+      asked[of] = link.dataset[of];
     } else if (!link.dataset.d) {
       delete asked.d;
     } else {
@@ -45,7 +54,7 @@
       asked.d = [...link.parentElement.querySelectorAll("a")].map((one) => one.dataset.d)
         .filter((one) => one && chosen.includes(one) !== (one === link.dataset.d)).join(",");
     }
-    for (const key of ["t", "d"]) if (!asked[key]) delete asked[key];
+    for (const key of KEYS) if (!asked[key]) delete asked[key];
     return asked;
   }
 
@@ -97,19 +106,26 @@
   /* The first chart is there: now the rest, of the same part of the same run. */
   function later(_figure, run, asked, before) {
     const now = Object.assign({run}, asked || {});
-    if (before && JSON.stringify(before) === JSON.stringify(now)) {
+    const part = (of) => JSON.stringify([of.run, of.t, of.d]);
+    if (before && part(before) === part(now)) {
       return window.dash_clientside.no_update;
     }
     return now;
   }
 
-  /* What nobody sees is not drawn again, until it is scrolled to or the run has ended. */
+  /* What nobody sees is not drawn again, until it is scrolled to or the run has ended; what failed
+     is tried again. The first charts follow the run by themselves. */
+  const FIRST = ["phases", "power"];
+
   function slowly(_tick, ended, seen, ...before) {
     const outputs = window.dash_clientside.callback_context.outputs_list;
     return outputs.map((one, i) => {
       const view = one.id.view;
       const card = document.getElementById("title-" + view) || document.getElementById(view);
-      const box = card && card.closest(".card").getBoundingClientRect();
+      const area = card && card.closest(".card");
+      if (area && area.querySelector(".failed, .notice.bad")) return seen + " again " + Date.now();
+      if (FIRST.includes(view)) return window.dash_clientside.no_update;
+      const box = area && area.getBoundingClientRect();
       const visible = box && box.top < window.innerHeight && box.bottom > 0;
       return seen && seen !== before[i] && (visible || ended)
         ? seen : window.dash_clientside.no_update;
@@ -123,11 +139,11 @@
   /* What is asked for stands in the address, so two clicks in quick succession both count. */
   document.addEventListener("click", function (event) {
     const link = event.target.closest(".spans a");
-    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (!link || !kind(link) || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     const now = query();
     const asked = choice(link, Object.fromEntries(
-      ["t", "d"].filter((key) => now.get(key)).map((key) => [key, now.get(key)])));
+      KEYS.filter((key) => now.get(key)).map((key) => [key, now.get(key)])));
     window.dash_clientside.set_props("span", { data: remember(asked) });
   });
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe.analysis.open import rates_of
+from probe.compare.advise import Advice, memory_of, of_report
 from probe.model import Source
 from probe.report.build.live import live_report
 from probe.report.build.report import build
@@ -20,7 +21,9 @@ from probe.store.reader import RunReader
 from probe.store.steps import StepTimes
 from probe.store.trainings import numbers
 
+from ..chart_data import Floats, Origin
 from .cache import Cache, cached
+from .logged_values import Ints, LoggedValues
 
 _LOOK_S = 0.1  # every chart of every tab asks whether there is something new
 _FRESH_S = 0.2  # new samples are looked for at most so often, for all tabs together
@@ -52,6 +55,7 @@ class OpenRun:
         self._histories: dict[Path, History] = {}
         self._refreshed = -_FRESH_S
         self._steps: StepTimes | None = None
+        self._logged: dict[int, LoggedValues] = {}
         self.cache = Cache()
         self._ended: tuple[object, float] | None = None
         self._looked = (-_LOOK_S, "")
@@ -92,6 +96,12 @@ class OpenRun:
                 self._steps = StepTimes(lambda: self.reader.folders(first))
             return self._steps
 
+    def logged_values(self, rank: int) -> dict[str, tuple[Ints, Floats]]:
+        """What a rank logged: name → (ns, value)."""
+        with self._lock:
+            values = self._logged.setdefault(rank, LoggedValues(rank))
+        return values.read(self.reader)
+
     def report(self) -> Report:
         """The report without ``rates``; of a live run, as of now. Raises StoreError."""
         with self._reporting:  # building takes long: its own lock lets other threads read meanwhile
@@ -118,6 +128,27 @@ class OpenRun:
         several = len(numbers(self.path))
         line = f"a group of {several} trainings: the list of runs leads to the phases of each"
         return replace(report, warnings=(line, *report.warnings))
+
+    @cached
+    def advice(self) -> Advice:
+        """What to try next. Raises StoreError."""
+        report = self.report_now()
+        if self.live:
+            return of_report(report)
+        return of_report(replace(report, rates=tuple(self.rates())), *memory_of(self.path))
+
+    def origin(self) -> Origin:
+        """What the run was started with. Raises StoreError."""
+        meta = self.reader.meta
+        code, environment = meta.get("code"), meta.get("environment")
+        config, command = meta.get("config"), meta.get("command")
+        return Origin(
+            command=[str(word) for word in command] if isinstance(command, list) else [],
+            directory=str(self.path),
+            config=config if isinstance(config, dict) else {},
+            code=_texts(code),
+            environment=_texts(environment),
+        )
 
     def power_limit_w(self) -> float | None:
         """The power limits of a live run's devices together."""
@@ -159,6 +190,10 @@ class OpenRun:
                 for node in nodes
                 for index, source in enumerate(read_sources(node))
             ]
+
+
+def _texts(fields: object) -> dict[str, str]:
+    return {str(k): str(v) for k, v in fields.items()} if isinstance(fields, dict) else {}
 
 
 def _named(source: Source, node: Path, several: bool) -> Source:

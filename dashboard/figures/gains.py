@@ -189,7 +189,7 @@ def by_kind(comparison: Comparison) -> Chart:
         height=110 + 30 * len(kinds),
         x=f"% of the {comparison.verdict} in {comparison.four_of}",
         bargap=0.35,
-        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.25 * most]},
+        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.45 * most]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     first = max(kinds, key=lambda kind: kind.percent)

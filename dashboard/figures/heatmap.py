@@ -17,13 +17,12 @@ _MAX_ROWS = 64
 
 
 def comparable(modelled: Sequence[bool]) -> list[int]:
-    """The devices that are shown beside each other: a model never beside a meter.
+    """The devices that are shown beside each other: those with a meter.
 
     Args:
         modelled: of each device, whether a model says its power.
     """
-    measured = [place for place, is_modelled in enumerate(modelled) if not is_modelled]
-    return measured or list(range(len(modelled)))
+    return [place for place, is_modelled in enumerate(modelled) if not is_modelled]
 
 
 def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:

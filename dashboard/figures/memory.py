@@ -9,7 +9,7 @@ import numpy as np
 from probe.report.sentences import short
 
 from ..chart_data import Cell, Chart, Column, Fragment, Level
-from .style import DASHES, SERIES, VERMILION, TimeScale, figure, listed, plain
+from .style import DASHES, SERIES, VERMILION, TimeScale, figure, legend, listed, plain
 
 QUANTITIES = ("memory_used",)
 _GIB = float(1 << 30)
@@ -45,7 +45,6 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         x, y = scale.values(level.time_s), listed(level.value / _GIB)
         name = plain(_name(level), 30)
         colour = SERIES[place % len(SERIES)]
-        last = max(i for i, value in enumerate(y) if value is not None)
         data += [
             {
                 "type": "scatter",
@@ -56,29 +55,17 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
                 "line": {"color": colour, "width": 1.8, "dash": DASHES[place]},
                 "connectgaps": False,
                 "hovertemplate": "%{y:.3f} GiB",
-            },
-            {
-                "type": "scatter",
-                "mode": "text",
-                "x": [x[last]],
-                "y": [y[last]],
-                "text": [name],
-                "hoverinfo": "skip",
-                "textposition": "top left" if place % 2 == 0 else "bottom left",
-                "textfont": {"color": colour, "size": 12},
-                "cliponaxis": False,
-            },
+            }
         ]
     limits = sorted({level.limit for level in shown if level.limit})
     ends = scale.values(shown[0].time_s[[0, -1]])
     data += [
         {
             "type": "scatter",
-            "mode": "lines+text",
+            "mode": "lines",
             "x": ends,
             "y": [limit / _GIB] * 2,
-            "text": [f"all of it, {limit / _GIB:.0f} GiB", ""],
-            "textposition": "top right",
+            "name": f"all of a GPU's, {limit / _GIB:.0f} GiB",
             "hoverinfo": "skip",
             "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
         }
@@ -96,6 +83,8 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
         yaxis={"title": {"text": "GiB", "standoff": 4}, "range": [0, 1.15 * most]},
         meta={"unit_s": scale.seconds},
         hovermode="x unified",
+        showlegend=True,
+        legend=legend(),
     )
     top = shown[0]
     peak = float(np.nanmax(top.value))

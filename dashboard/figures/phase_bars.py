@@ -64,18 +64,18 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
         "textposition": "middle right",
         "cliponaxis": False,
         "text": [
-            f"  {_text(row, joules, steps)}, {100 * v / total:.0f} %"
+            f" {_text(row, joules, steps)}, {100 * v / total:.0f} %"
             for (_, row), v in zip(stated, values, strict=True)
         ],
         "hoverinfo": "skip",
-        "textfont": {"color": "#1d1d1f"},
+        "textfont": {"color": "#1d1d1f", "size": 12},
     }
     # Room for the labels, whatever the values.
     room: Fragment = {
         "type": "scatter",
         "mode": "markers",
         "hoverinfo": "skip",
-        "x": [1.6 * max(ends, default=1.0)],
+        "x": [2.05 * max(ends, default=1.0)],
         "y": [0],
         "marker": {"opacity": 0},
     }

@@ -75,7 +75,7 @@ def phases(report: Report) -> Chart:
             "fixedrange": True,
         },
         xaxis={
-            "title": {"text": f"{plain(_name(shown), 24)}: {unit}", "standoff": 4},
+            "title": {"text": f"{unit}, {plain(_name(shown), 16)}", "standoff": 4},
             "gridcolor": "#e3e3e6",
             "zerolinecolor": "#b9b9be",
             "rangemode": "tozero",
@@ -90,7 +90,7 @@ def phases(report: Report) -> Chart:
 
 def _name(shown: DevicePhases) -> str:
     number = len(shown.devices)
-    return shown.devices[0] if number == 1 else f"{number} devices together"
+    return shown.devices[0] if number == 1 else f"{number} devices"
 
 
 def _largest(rows: Sequence[PhaseRow], joules: bool) -> list[PhaseRow]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from probe.report.model import JsonValue
 from probe.report.numbers import duration, number
 
 from ..chart_data import MODELLED, Cell, Chart, Column, Floats, Fragment, Power
-from .style import BAND, BLUE, SERIES, VERMILION, TimeScale, figure, listed, plain
+from .style import BAND, BLUE, SERIES, VERMILION, TimeScale, axis, figure, legend, listed, plain
 
 LINES = 4  # up to so many devices have their own lines; more are drawn as median and range
 _Line = Sequence[float | None]
@@ -30,34 +32,75 @@ def power(
             columns,
             rows,
         )
-    data = lines(watts, scale) if len(watts.devices) <= LINES else together(watts, scale)
-    caps = sorted({cap for cap in watts.cap_w if cap is not None})
+    apart = _model_beside(watts)
+    metered = part_of(watts, drawn_devices(watts))
+    few = len(metered.devices) <= LINES
+    data = lines(metered, scale) if few else together(metered, scale)
+    caps = sorted({cap for cap in metered.cap_w if cap is not None})
     ends = [scale.at(float(watts.edges_s[0])), scale.at(float(watts.edges_s[-1]))]
     data += [
         {
             "type": "scatter",
-            "mode": "lines+text",
+            "mode": "lines",
             "x": ends,
             "y": [cap, cap],
+            "name": f"power limit {cap:.0f} W",
             "line": {"color": VERMILION, "width": 1.2, "dash": "dot"},
-            "text": [f"cap {cap:.0f} W", ""],
-            "textposition": "top right",
             "hoverinfo": "skip",
         }
         for cap in caps[:3]
     ]
-    top = 1.15 * max(
-        [float(np.nanmax(watts.high_w, initial=0.0)), float(np.nanmax(watts.mean_w)), *caps]
-    )
+    below: dict[str, JsonValue] = {"xaxis": scale.axis(span or whole_span(watts))}
+    if apart is not None:  # on a scale of its own, beneath
+        data += [{**trace, "yaxis": "y2"} for trace in lines(apart, scale)]
+        below["yaxis2"] = axis(
+            "W, by a model", range=[0, _top(apart, [])], domain=[0, 0.22], nticks=3
+        )
+        below["xaxis"] = scale.axis(span or whole_span(watts), anchor="y2")
     drawn = figure(
         data,
-        height=300,
-        xaxis=scale.axis(span or whole_span(watts)),
-        yaxis={"title": {"text": "W", "standoff": 4}, "range": [0, top]},
+        x="",
+        y="",
+        height=300 if apart is None else 400,
+        yaxis={
+            "title": {"text": "W", "standoff": 4},
+            "range": [0, _top(metered, caps)],
+            "domain": [0 if apart is None else 0.34, 1],
+        },
         meta={"unit_s": scale.seconds, "newest_s": round(watts.newest_s, 6)},
-        hovermode="x unified" if len(watts.devices) <= LINES else "closest",
+        hovermode="x unified" if few else "closest",
+        showlegend=True,
+        legend=legend(),
+        **below,
     )
     return Chart(_caption(watts), drawn, columns, rows)
+
+
+def part_of(watts: Power, chosen: Sequence[int]) -> Power:
+    """Some of the devices."""
+    return replace(
+        watts,
+        devices=[watts.devices[i] for i in chosen],
+        provenance=[watts.provenance[i] for i in chosen],
+        mean_w=watts.mean_w[list(chosen)],
+        low_w=watts.low_w[list(chosen)],
+        high_w=watts.high_w[list(chosen)],
+        cap_w=[watts.cap_w[i] for i in chosen],
+    )
+
+
+def _model_beside(watts: Power) -> Power | None:
+    """What only a model says, where there are meters, too."""
+    metered = drawn_devices(watts)
+    rest = [i for i in range(len(watts.devices)) if i not in metered]
+    rest = [i for i in rest if np.isfinite(watts.mean_w[i]).any()][:LINES]
+    return part_of(watts, rest) if rest else None
+
+
+def _top(watts: Power, caps: Sequence[float]) -> float:
+    """The end of an axis: room for labels above the highest."""
+    highest = [float(np.nanmax(m, initial=0.0)) for m in (watts.high_w, watts.mean_w)]
+    return 1.15 * max([*highest, *caps]) or 1.0
 
 
 def drawn_devices(watts: Power) -> list[int]:
@@ -99,8 +142,7 @@ def lines(watts: Power, scale: TimeScale) -> list[Fragment]:
                 "name": name,
                 "line": {"color": colour, "width": 1.8, "dash": "dash" if modelled else "solid"},
                 "hovertemplate": "%{y:.4g} W",
-            },
-            *_label(x, y, name, colour),
+            }
         ]
     return data
 
@@ -122,11 +164,10 @@ def together(watts: Power, scale: TimeScale) -> list[Fragment]:
             "x": x,
             "y": y,
             "connectgaps": False,
-            "name": f"median of {len(chosen)}",
+            "name": f"median of {len(chosen)} (band: all)",
             "line": {"color": BLUE, "width": 1.8},
             "hovertemplate": "%{y:.4g} W",
         },
-        *_label(x, y, f"median of {len(chosen)} devices, least to most", BLUE),
     ]
 
 
@@ -164,29 +205,10 @@ def _band(x: _Line, low: _Line, high: _Line, fill: str) -> list[Fragment]:
                 "fillcolor": fill,
                 "line": {"width": 0},
                 "hoverinfo": "skip",
+                "showlegend": False,
             }
         )
     return data
-
-
-def _label(x: _Line, y: _Line, text: str, colour: str) -> list[Fragment]:
-    """The name beside the line's end, in place of a legend."""
-    at = max((i for i, value in enumerate(y) if value is not None), default=None)
-    if at is None:
-        return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "text",
-            "x": [x[at]],
-            "y": [y[at]],
-            "text": [text],
-            "textposition": "top left",
-            "textfont": {"color": colour, "size": 12},
-            "hoverinfo": "skip",
-            "cliponaxis": False,
-        }
-    ]
 
 
 def _spread(watts: Power, place: int) -> bool:
@@ -217,7 +239,7 @@ def _caption(watts: Power) -> str:
         sentences.append(f"{100 * missing:.0f} % of the time has no reading; gaps are left open.")
     if any(kind == MODELLED for kind in watts.provenance):
         sentences.append("Dashed lines are modelled, not measured.")
-    if len(watts.devices) <= LINES and any(_spread(watts, i) for i in range(len(watts.devices))):
+    if len(chosen) <= LINES and any(_spread(watts, i) for i in chosen):
         sentences.append("The band is what was seen within a step.")
     return " ".join(sentences)
 

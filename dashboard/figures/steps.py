@@ -52,7 +52,7 @@ def anatomy(steps: Anatomy | None) -> Chart:
                     "textposition": "inside",
                     "insidetextanchor": "middle",
                     "textangle": 0,
-                    "insidetextfont": {"color": "#ffffff", "size": 12},
+                    "insidetextfont": {"color": "#000000", "size": 12},
                     "hovertext": [
                         f"{plain(phase)}<br>{duration(float(end[i] - begin[i]) / 1e3)}"
                         for i in places
@@ -67,6 +67,7 @@ def anatomy(steps: Anatomy | None) -> Chart:
         height=110 + 44 * len(steps.lanes) + (110 if steps.power else 0),
         x="ms",
         barmode="overlay",
+        uniformtext={"mode": "hide", "minsize": 11},
         xaxis={"anchor": "y2"} if steps.power is not None else {},
         yaxis={
             "autorange": "reversed",
@@ -195,7 +196,6 @@ def drift(series: Drift | None) -> Chart:
                 "xanchor": "left",
                 "yanchor": "top",
                 "xshift": 4,
-                "font": {"color": VERMILION},
             }
         )
     drawn = figure(

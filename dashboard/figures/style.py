@@ -89,6 +89,11 @@ def axis(title: str, **more: JsonValue) -> Fragment:
     }
 
 
+def legend() -> Fragment:
+    """Names above a chart, where they lie on no data."""
+    return {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"}
+
+
 def whiskers(above: Iterable[float], below: Iterable[float]) -> Fragment:
     """Error bars of horizontal bars: distances to the ends of each interval."""
     return {

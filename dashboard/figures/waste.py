@@ -69,8 +69,12 @@ def wasted(report: Report) -> float | None:
     return sum(amounts.get(name, 0.0) for name in WASTE) / total if total else None
 
 
-def waste(report: Report) -> Chart:
-    """A bar for each use of the run's energy, or time."""
+def waste(report: Report, least_height: int = 0) -> Chart:
+    """A bar for each use of the run's energy, or time.
+
+    Args:
+        least_height: of the figure, in pixels: that of what stands beside it.
+    """
     amounts, unit, modelled = uses(report)
     columns = [Column("use", "what for"), Column("value", unit), Column("share", "share (%)")]
     total = sum(amounts.values())
@@ -96,19 +100,20 @@ def waste(report: Report) -> Chart:
                     "opacity": 0.6 if modelled else 1.0,
                     "pattern": {"shape": "/" if modelled else "", "fgopacity": 0.6},
                 },
-                "text": [f" {100 * share:.1f} %, {formatted(value)}"],
+                "text": [f" {100 * share:.0f} %, {formatted(value)}"],
                 "textposition": "outside",
+                "textfont": {"size": 12},
                 "cliponaxis": False,
                 "hoverinfo": "skip",
             }
         )
     drawn = figure(
         data,
-        height=70 + 34 * len(amounts),
-        x="% of the run's " + ("energy" if unit == "J" else "time"),
+        height=max(least_height, 70 + 34 * len(amounts)),
+        x="% of " + ("energy" if unit == "J" else "time"),
         barmode="overlay",
         bargap=0.35,
-        xaxis={"range": [0, 160], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
+        xaxis={"range": [0, 225], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     lost = sum(amounts.get(name, 0.0) for name in WASTE) / total

@@ -75,8 +75,9 @@ def waterfall(
         x=f"saved ({unit})",
         bargap=0.35,
         xaxis={
-            "range": [left - 0.03 * width, right + 0.28 * width],
+            "range": [left - 0.03 * width, right + 0.5 * width],
             "fixedrange": True,
+            "nticks": 5,
             "zeroline": True,
             "zerolinewidth": 2,
         },

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dash import dcc, html
+from dash import html
 
 from probe.model import Provenance
 from probe.report import usage_tables
@@ -17,9 +17,7 @@ from probe.report.numbers import share as share_text
 from probe.report.sentences import begun, machine, tariffs, worth
 from probe.simulated_card import WORD
 
-from .. import urls
 from ..components import badge, chart_table, notice, table, tile, tiles, with_code
-from ..context import app_context
 from ..figures.quality import absent, quality
 from ..figures.waste import wasted
 
@@ -29,9 +27,6 @@ def head(report: Report) -> Any:
     run, first = report.run, answer(report)
     ended = f" ({run.ended_by})" if run.ended_by else ""
     steps = f", {run.steps} steps" if run.steps else ""
-    ranks: list[Any] = []
-    if run.ranks > 1:
-        ranks = [", ", dcc.Link(f"{run.ranks} ranks", href=app_context().href(urls.ranks(run.id)))]
     return html.Header(
         [
             html.H1(unbroken(first.headline)),
@@ -42,9 +37,7 @@ def head(report: Report) -> Any:
                     badge(run.status),
                     html.Strong(f" {run.title} "),
                     f"{ended} {'after' if report.final else 'for'} {duration(run.duration_s)}"
-                    f"{steps}",
-                    *ranks,
-                    f", {begun(run.started)} on {run.host} ",
+                    f"{steps}, {begun(run.started)} on {run.host} ",
                     html.Code(run.id),
                 ],
                 className="soft",
@@ -150,8 +143,8 @@ def _coverage(report: Report) -> Any:
 
 def notices(report: Report) -> Any:
     """The run's warnings, but for what the first lines say already."""
-    said = (report.run.note, answer(report).limit)
-    lines = [line for line in report.warnings if line not in said]
+    first = answer(report)
+    lines = [line for line in report.warnings if line != report.run.note and not first.states(line)]
     if not lines:
         return []
     return notice(html.Ul([html.Li(with_code(line)) for line in lines]), "warn")

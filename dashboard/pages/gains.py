@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
 from flask import request
 
-from probe.compare.formats import Part, parts
-from probe.compare.model import ComparisonReport
 from probe.compare.statistics import FEWEST_RUNS
 from probe.errors import ProbeError
-from probe.report.text_tables import Table
 
-from ..chart_data import Chart
-from ..components import card, notice, shell, table, trouble
+from ..components import card, notice, shell, trouble
 from ..context import AppContext, app_context
 from ..figures.ablation import by_technique
-from ..figures.gains import by_cell, by_kind, by_phase
 from ..page import Address, ChartTable, Page
-from . import _gains_form, _objective
+from ..urls import Selection
+from . import _comparison, _gains_form, _objective
 from ._objective import Asked
 
 _PATH = "/gains"
@@ -51,17 +47,21 @@ def _layout(context: AppContext, address: Address) -> Any:
         method="get",
         action=context.href(_PATH),
     )
+    results = "results expected" if base and others else "results"
     return shell(
         form,
         dcc.Store(
-            id=_ASKED, data={"base": base, "others": others, "target": target} | dict(asked.query())
+            id=_ASKED,
+            data={"base": base, "others": others, "target": target}
+            | {key: _text(address.get(key)) for key in ("v", "x")}
+            | dict(asked.query()),
         ),
         *(
-            dcc.Loading(html.Div(id=name, className="results"), type="dot", delay_show=300)
+            dcc.Loading(html.Div(id=name, className=results), type="dot", delay_show=300)
             for name in (_COMPARISON, _OBJECTIVE)
         ),
         *_ablations(context),
-        title="Gains",
+        title="Compare",
         wide=True,
     )
 
@@ -81,12 +81,9 @@ def _callbacks(app: Dash) -> None:
                 "Mark runs in the list and press Compare, or write here what to compare. A name "
                 f"means all runs of that name; a verdict needs {FEWEST_RUNS} or more runs a side."
             )
-        context, query = app_context(), comparison_query(base, others, target)
+        context = app_context()
         return _or_trouble(
-            lambda: _comparison(
-                context.comparisons.compare(base, others, target),
-                lambda name: context.chart_links("gains", name, asked=query),
-            )
+            lambda: _comparison.shown(context, base, others, target, Selection.of(asked))
         )
 
     @app.callback(Output(_OBJECTIVE, "children"), Input(_ASKED, "data"))
@@ -98,7 +95,7 @@ def _callbacks(app: Dash) -> None:
             )
         context, of = app_context(), Asked.of(asked)
         links = context.chart_links(
-            "gains", "pareto", asked=comparison_query(base, others, target) + of.query()
+            "gains", "pareto", asked=_comparison.query(base, others, target) + of.query()
         )
         return _or_trouble(
             lambda: _objective.shown(
@@ -126,66 +123,6 @@ def _or_trouble(make: Callable[[], list[Any]]) -> Any:
         return trouble(error)
     except Exception as error:
         return trouble(f"This cannot be compared: {type(error).__name__}. A run may be damaged.")
-
-
-def comparison_query(base: str, others: Sequence[str], target: str) -> list[tuple[str, str]]:
-    """Pairs of a query that asks for a comparison."""
-    pairs = [(key, value) for key, value in (("base", base), ("target", target)) if value]
-    return pairs + [("other", other) for other in others]
-
-
-def charts(report: ComparisonReport) -> dict[str, tuple[str, Chart]]:
-    """All charts of a comparison: name → title and chart."""
-    named: dict[str, tuple[str, Chart]] = {}
-    for place, comparison in enumerate(report.comparisons):
-        named[f"phases-{place}"] = "Saved in which phase", by_phase(report, comparison)
-        named[f"cells-{place}"] = "By stage and class of work", by_cell(comparison)
-        named[f"four-{place}"] = "By kind of phase", by_kind(comparison)
-    return named
-
-
-def _comparison(report: ComparisonReport, links: Callable[[str], tuple[str, str]]) -> list[Any]:
-    """For every other side: the answer, the phases, their chart, then all other figures."""
-    named = charts(report)
-
-    def chart_card(name: str) -> Any:
-        title, chart = named[name]
-        return card(name, title, chart=chart, hrefs=links(name))
-
-    shown: list[Any] = [notice(line, "warn") for line in report.warnings]
-    for place, part in enumerate(parts(report)):
-        cards = [chart_card(f"{name}-{place}") for name in ("phases", "cells", "four")]
-        shown += [
-            html.H2(part.answer, className=f"verdict {str(part.verdict).replace(' ', '-')}"),
-            html.P(part.basis, className="soft"),
-            html.H3(_capital(part.tables[0].title)),
-            _figures(part.tables[0]),
-            html.Div(cards, className="cards"),
-            html.Ul([html.Li(line) for line in part.remarks], className="soft"),
-            *_folded(part),
-        ]
-    return shown
-
-
-def _folded(part: Part) -> list[Any]:
-    """All tables but the first, each behind its title."""
-    return [
-        html.Details([html.Summary(_capital(figures.title)), _figures(figures)])
-        for figures in part.tables[1:]
-    ]
-
-
-def _capital(title: str) -> str:
-    return title[:1].upper() + title[1:]
-
-
-def _figures(figures: Table) -> Any:
-    return table(
-        figures.head,
-        figures.rows,
-        caption=figures.title,
-        numbers=[i for i in range(len(figures.head)) if i not in figures.text],
-    )
 
 
 def _ablations(context: AppContext) -> list[Any]:
@@ -216,8 +153,7 @@ def _comparison_table(context: AppContext, name: str) -> ChartTable:
         asked = Asked.of(request.args)
         weighed = context.comparisons.objective([base, *others], target, *asked.parsed())
         return ChartTable("Pareto front", f"gains-{name}", asked.chart(weighed))
-    report = context.comparisons.compare(base, others, target)
-    title, chart = charts(report)[name]
+    title, chart = _comparison.chart(context, base, others, target, name, request.args)
     return ChartTable(title, f"gains-{name}", chart)
 
 
@@ -231,9 +167,10 @@ def _ablation_table(context: AppContext, folder: str) -> ChartTable:
 
 PAGE = Page(
     path=_PATH,
-    title="Gains · phasewatt",
+    title="Compare · phasewatt",
     layout=_layout,
     callbacks=_callbacks,
-    navigation=(2, "Gains"),
+    navigation=(2, "Compare"),
+    stills={"gains": _comparison.still},
     tables={"gains/<name>": _comparison_table, "ablation/<folder>": _ablation_table},
 )

@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from .. import urls
 from ..chart_data import JobView
-from ..components import DAMAGED, cannot_show, card, shell, table
+from ..components import DAMAGED, cannot_show, card, run_tabs, shell, table
 from ..context import AppContext, app_context
 from ..data.ranks import job_view
 from ..figures.ranks import attempt_rows, communication, cost_rows, host_rows, rank_rows
@@ -22,17 +22,19 @@ _BODY, _TICK, _RUN = "ranks-body", "ranks-tick", "ranks-run"  # ids; the last is
 
 def _layout(context: AppContext, address: Address) -> Any:
     run_id = str(address.get("run_id", ""))
-    back = dcc.Link(f"back to {run_id}", href=context.href(urls.run(run_id)))
     try:
         body, live = _body(context, run_id)
+        reader = context.library.open(run_id).reader
+        title = f"Ranks of {reader.meta.get('name') or run_id}"
+        ranks = len(reader.ranks())
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
     return shell(
         dcc.Store(id=_RUN, data=run_id),
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
-        html.P(back, className="soft"),
+        run_tabs(context, run_id, ranks, of_ranks=True),
         html.Div(body, id=_BODY),
-        title="Ranks",
+        title=title,
         wide=True,
     )
 

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
-import traceback
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, Patch, State, ctx, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from flask import has_request_context, request
 
 from probe.errors import ProbeError
 from probe.model import Provenance
 
 from .. import urls
-from ..chart_data import Figure
-from ..components import DAMAGED, cannot_show, card, part_id, room, shell, trouble
+from ..components import DAMAGED, cannot_show, card, part_id, run_tabs, shell, trouble
 from ..context import AppContext, app_context
 from ..data.power import main_meters
 from ..figures.heatmap import comparable
 from ..page import Address, ChartTable, Page
-from ..run_charts import CHARTS, TABLES, ChartKind, draw
+from ..run_charts import CHARTS, TABLES, draw
 from ..urls import Selection
-from . import _labels
+from . import _labels, _run_charts, _run_still, _values
+from ._run_about import cards_of, origin
 from ._run_choices import choices
 from ._run_summary import head, meters, notices, strip
 
-_TICK_MS, _SLOW_TICK_MS = 500, 5000
-_EMPTY: Figure = {"data": [], "layout": {}}
+_TICK_MS = 500
 
 # Ids. Stores: which run; the query of what is selected, which page.js writes; what the rest of the
 # page draws once the first chart is there; the newest that is shown.
 _RUN, _SPAN, _LATER, _SEEN = "run", "span", "later", "seen"
 _TICK, _SLOW_TICK = "tick", "slow-tick"  # twice a second while a run is live; every few seconds
 _HEAD, _STRIP, _NOTICES, _METERS = "run-head", "strip", "notices", "run-meters"
-_SLOW = [*(name for name, kind in CHARTS.items() if not kind.first), _METERS]
+_ADVICE, _ORIGIN, _LOST = "run-advice", "run-origin", "run-lost"
+_IDS = _run_charts.Stores(_RUN, _SPAN, _LATER, _SEEN)
+_BELOW = {  # below the charts: id → what is shown there
+    _METERS: lambda run: meters(run.report_now(), run.rates()),
+    _ADVICE: lambda run: cards_of(run.advice()),
+    _ORIGIN: lambda run: origin(run.origin()),
+}
+_SLOW = [*CHARTS, *_BELOW]
 
 
 def _slow(name: str) -> dict[str, str]:
     """Store: the newest that is shown in what is drawn again every few seconds."""
-    return part_id("slow", name)
+    return part_id(_run_charts.SLOW, name)
 
 
 def _layout(context: AppContext, address: Address) -> Any:
@@ -52,7 +56,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         sources = [meter.source for meter in main_meters(run.meters())]
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
-    selection = Selection.of(address.get("t"), address.get("d"))
+    selection = Selection.of(address)
     links = choices(context, run_id, [source.device for source in sources], selection)
     together = len(comparable([source.provenance is Provenance.MODELLED for source in sources]))
     cards = [
@@ -60,8 +64,10 @@ def _layout(context: AppContext, address: Address) -> Any:
             name,
             kind.title,
             wide=kind.wide,
-            extra=links if name == "power" else (),
-            hidden=kind.several and together < 2,
+            full=kind.several,
+            extra=links if name == "power" else [_values.place()] if kind.values else (),
+            hidden=kind.optional or (kind.several and together < 2),
+            height=kind.height,
         )
         for name, kind in CHARTS.items()
     ]
@@ -72,14 +78,34 @@ def _layout(context: AppContext, address: Address) -> Any:
         dcc.Store(id=_SEEN, data=newest),
         *(dcc.Store(id=_slow(name), data=newest) for name in _SLOW),
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
-        dcc.Interval(id=_SLOW_TICK, interval=_SLOW_TICK_MS),
-        html.Div(id=_HEAD),
+        dcc.Interval(id=_SLOW_TICK, interval=_run_charts.SLOW_TICK_MS),
+        html.Div(id=_LOST),
+        html.Div(id=_HEAD, className="head"),
+        run_tabs(context, run_id, len(run.reader.ranks()), of_ranks=False),
         *_labels.place(context, run_id),
-        html.Div(id=_STRIP),
-        html.Div(id=_NOTICES),
+        html.P(
+            [
+                html.A(
+                    "Snapshot: this page as one file",
+                    href=context.href(urls.snapshot("run", run_id, asked=selection.query())),
+                    download="",
+                    className="button",
+                    title="without command, paths, host, user and configuration",
+                )
+            ],
+            className="do",
+        ),
+        html.Div(id=_STRIP, className="strip"),
         html.Div(cards, className="cards"),
-        html.Section(
-            [html.H2("How well it was measured"), html.Div(id=_METERS)], className="card wide"
+        html.Div(id=_NOTICES),
+        html.Section([html.H2("What to try"), html.Div(id=_ADVICE)], className="card wide"),
+        html.Details(
+            [html.Summary("How well it was measured: meters, rates, gaps"), html.Div(id=_METERS)],
+            className="card wide",
+        ),
+        html.Details(
+            [html.Summary("Command, configuration, code"), html.Div(id=_ORIGIN)],
+            className="card wide",
         ),
         wide=True,
     )
@@ -92,6 +118,7 @@ def _callbacks(app: Dash) -> None:
         Output(_HEAD, "children"),
         Output(_STRIP, "children"),
         Output(_NOTICES, "children"),
+        Output(_LOST, "children"),
         Output(_SEEN, "data"),
         Output(_TICK, "disabled"),
         Input(_RUN, "data"),
@@ -105,21 +132,22 @@ def _callbacks(app: Dash) -> None:
             newest = run.newest()
             first = not ctx.triggered_id or ctx.triggered_id == _RUN
             if newest == seen and not first:
-                return (no_update,) * 5
+                return (no_update,) * 6
             report, limit_w = run.report_now(), run.power_limit_w()
-        except DAMAGED as error:
+            figures = head(report), strip(report, limit_w), notices(report)
+        except Exception as error:
             gone = f"gone {type(error).__name__}"
             if gone == seen:
-                return (no_update,) * 5
-            lost = trouble(f"{error}. What is below is what was last seen of it.")
-            return no_update, no_update, lost, gone, True
+                return (no_update,) * 6
+            lost = trouble(f"{_run_charts.again(error)} What is below is what was last seen of it.")
+            return (no_update,) * 3 + (lost, gone, True)
         changed = no_update if newest == seen else newest
         ended = True if report.final else no_update
-        return head(report), strip(report, limit_w), notices(report), changed, ended
+        return *figures, [], changed, ended
 
     _labels.callbacks(app, _RUN)
     for name, kind in CHARTS.items():
-        _draw_and_follow(app, name, kind)
+        _run_charts.draw_and_follow(app, name, kind, _IDS)
     app.clientside_callback(
         ClientsideFunction("phasewatt", "later"),
         Output(_LATER, "data"),
@@ -148,95 +176,30 @@ def _callbacks(app: Dash) -> None:
         prevent_initial_call=True,
     )
 
+    for place in _BELOW:
+        _fill_and_follow(app, place)
+    _values.callbacks(app, _LATER, _slow("logged"), _SPAN, _RUN)
+
+
+def _fill_and_follow(app: Dash, place: str) -> None:
+    """Show what stands below the charts once the first chart is there, and again now and then."""
+
     @app.callback(
-        Output(_METERS, "children"),
+        Output(place, "children"),
         Input(_LATER, "data"),
-        Input(_slow(_METERS), "data"),
+        Input(_slow(place), "data"),
         State(_RUN, "data"),
         prevent_initial_call=True,
     )
-    def follow_meters(_later: Any, _seen: Any, run_id: Any) -> Any:
+    def fill(_later: Any, _seen: Any, run_id: Any) -> Any:
         try:
-            run = app_context().library.open(str(run_id))
-            return meters(run.report_now(), run.rates())
+            return _BELOW[place](app_context().library.open(str(run_id)))
         except Exception as error:
-            return trouble(_reason(error))
-
-
-def _draw_and_follow(app: Dash, name: str, kind: ChartKind) -> None:
-    """Draw a chart at once, and again when there is new data or another part is selected.
-
-    Two callbacks: one that also followed ``_SEEN`` would wait for it before it drew at all.
-    """
-    parts = (
-        (part_id("graph", name), "figure"),
-        (part_id("caption", name), "children"),
-        (part_id("plot", name), "style"),
-        (part_id("links", name) | {"kind": "table"}, "href"),
-        (part_id("links", name) | {"kind": "csv"}, "href"),
-        (part_id("card", name), "hidden"),
-    )
-    outputs = [Output(*part) for part in parts]
-
-    if kind.first:
-
-        @app.callback(*outputs, Input(_RUN, "data"), State(_SPAN, "data"))
-        def draw_first(run_id: Any, asked: Any) -> Any:
-            return _answer(name, run_id, asked, complete=True)
-    else:
-
-        @app.callback(*outputs, Input(_LATER, "data"), prevent_initial_call=True)
-        def draw_later(asked: Any) -> Any:
-            asked = asked if isinstance(asked, dict) else {}
-            return _answer(name, asked.get("run"), asked, complete=True)
-
-    @app.callback(
-        *(Output(*part, allow_duplicate=True) for part in parts),
-        Input(_SEEN if kind.first else _slow(name), "data"),
-        Input(_SPAN, "data") if kind.first and kind.time else State(_SPAN, "data"),
-        State(_RUN, "data"),
-        prevent_initial_call=True,
-    )
-    def follow(_seen: Any, asked: Any, run_id: Any) -> Any:
-        return _answer(name, run_id, asked, complete=False)
-
-
-def _answer(name: str, run_id: Any, asked: Any, *, complete: bool) -> Any:
-    """A chart for its card: complete at first, later what changed, so that zoom and hover stay."""
-    asked = asked if isinstance(asked, dict) else {}
-    selection = Selection.of(asked.get("t"), asked.get("d"))
-    context = app_context()
-    try:
-        chart = draw(context.library.open(str(run_id)), name, selection)
-    except Exception as error:
-        # One chart that cannot be drawn must not take the others with it; what is drawn stays.
-        shown = (_EMPTY, room(None)) if complete else (no_update, no_update)
-        return shown[0], _reason(error), shown[1], no_update, no_update, False
-    figure: Figure | Patch = chart.figure or _EMPTY
-    if chart.figure is not None and not complete:
-        figure = Patch()
-        figure["data"] = chart.figure["data"]
-        figure["layout"] = chart.figure["layout"]
-    links = context.chart_links("run", str(run_id), name, asked=selection.query())
-    alone = CHARTS[name].several and chart.figure is None
-    return figure, chart.caption, room(chart), *links, alone
-
-
-def _reason(error: Exception) -> str:
-    """An error in one line; unexpected errors go to the server's log as well."""
-    if isinstance(error, ProbeError):
-        return f"{error}."
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    print(
-        f"dashboard: {type(error).__name__}: {error} ({place.filename}:{place.lineno})"[:500],
-        file=sys.stderr,
-        flush=True,
-    )
-    return f"This cannot be shown: {type(error).__name__}."
+            return trouble(_run_charts.again(error))
 
 
 def _table(context: AppContext, run_id: str, name: str) -> ChartTable:
-    selection = Selection.of(request.args.get("t"), request.args.get("d"))
+    selection = Selection.of(request.args)
     title = TABLES[name].title
     chart = draw(context.library.open(run_id), name, selection)
     return ChartTable(title, f"{run_id}-{name}", chart)
@@ -267,5 +230,6 @@ PAGE = Page(
     layout=_layout,
     callbacks=_callbacks,
     tables={"run/<run_id>/<name>": _table},
+    stills={"run/<run_id>": _run_still.still},
     prefetch=_prefetch,
 )

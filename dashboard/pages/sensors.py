@@ -22,7 +22,9 @@ def _layout(_context: AppContext, _address: Address) -> Any:
     return shell(
         html.P("What a run that is started on this machine would measure.", className="soft"),
         html.Button("Look again", id=_EXAMINE, type="button"),
-        dcc.Loading(html.Div(id=_SENSORS, className="results"), type="dot", delay_show=200),
+        dcc.Loading(
+            html.Div(id=_SENSORS, className="results expected"), type="dot", delay_show=200
+        ),
         title="Sensors",
     )
 

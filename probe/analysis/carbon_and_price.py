@@ -56,12 +56,25 @@ class Tariff:
     def of(self, curve: EnergyCurve, run: tuple[int, int], anchor: Anchor) -> float:
         """Σ energy × value over a run, in the tariff's unit."""
         ahead_ns = anchor.wall_ns - anchor.monotonic_ns
+        edges, value = self._parts(run, ahead_ns)
+        return float(np.diff(curve.at(edges - ahead_ns)) @ value) / J_PER_KWH
+
+    def mean(self, run: tuple[int, int], anchor: Anchor) -> float | None:
+        """Mean over the time of a run, per kWh; None where it does not cover all of it."""
+        if not self.covers(run, anchor):
+            return None
+        edges, value = self._parts(run, anchor.wall_ns - anchor.monotonic_ns)
+        took = np.diff(edges)
+        return float(took @ value) / float(took.sum()) if took.sum() else float(value[0])
+
+    def _parts(
+        self, run: tuple[int, int], ahead_ns: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """The parts of a run in which the tariff is one number: (wall-clock ends, numbers)."""
         wall = run[0] + ahead_ns, run[1] + ahead_ns
         inside = self.begin_ns[(self.begin_ns > wall[0]) & (self.begin_ns < wall[1])]
         edges = np.concatenate([[wall[0]], inside, [wall[1]]]).astype(np.int64)
-        joules = np.diff(curve.at(edges - ahead_ns))
-        place = np.searchsorted(self.begin_ns, edges[:-1], "right") - 1
-        return float(joules @ self.value[place]) / J_PER_KWH
+        return edges, self.value[np.searchsorted(self.begin_ns, edges[:-1], "right") - 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,29 @@ def stored_intensity(reader: RunReader) -> CarbonIntensity | None:
     )
 
 
+def worth_so_far(
+    reader: RunReader, tariffs: Tariffs
+) -> tuple[CarbonIntensity | None, EnergyPrice | None]:
+    """What a kWh emits and costs over a live run: the mean over its time so far."""
+    carbon, price = stored_intensity(reader), None
+    part, anchor = (reader.begin_ns, reader.end_ns()), Anchor(**reader.meta["anchor"])
+    intensity = tariffs.intensity
+    if intensity is not None:
+        mean = intensity.mean(part, anchor)
+        carbon = None
+        if mean is not None:
+            carbon = CarbonIntensity(
+                g_per_kwh=mean, country=None, label=intensity.label, source=intensity.label
+            )
+    if tariffs.price is not None:
+        mean = tariffs.price.mean(part, anchor)
+        if mean is not None:
+            price = EnergyPrice(
+                per_kwh=mean, currency=tariffs.price.unit, label=tariffs.price.label
+            )
+    return carbon, price
+
+
 def _joules(devices: Sequence[device_energy.DeviceEnergy], run: tuple[int, int]) -> float | None:
     curves = [device.curve for device in devices if device.curve is not None]
     return sum(device_energy.energy_of(curve, run) for curve in curves) if curves else None

@@ -48,6 +48,7 @@ _CODES = """exit codes:
   0    done; of `probe run` and `probe ablate`, where they end with the command: its own
   1    bad input or a run that cannot be read: one line says what to do
   2    nothing to report: no run, or one that holds nothing yet
+  3    of `probe compare --fail-if`: a limit is exceeded
   130  ended by Ctrl-C
 
 RUN is a directory, the begin of an id, a name or `latest`; of a group `latest/3`.

@@ -126,7 +126,7 @@ def advise(path: Path) -> Advice:
     Raises:
         StoreError: the run cannot be read.
     """
-    return of_report(build(path), *_memory(path))
+    return of_report(build(path), *memory_of(path))
 
 
 def of_report(
@@ -243,7 +243,7 @@ def _capped(report: Report) -> Tip | None:
     )
 
 
-def _memory(path: Path) -> tuple[float | None, float | None]:
+def memory_of(path: Path) -> tuple[float | None, float | None]:
     """(peak of a GPU's memory, what it has), of the fullest one; None where there is no GPU."""
     held = [
         (meter.summary.highest, meter.source.limit)

@@ -43,6 +43,10 @@ class Answer:
     limit: str = ""
     phase: str = ""
 
+    def states(self, note: str) -> bool:
+        """Whether ``limit`` is this note, so that it need not be shown again."""
+        return self.limit == note or self.limit.startswith(f"{note} (")
+
     @property
     def lines(self) -> list[str]:
         """Two or three lines of text."""

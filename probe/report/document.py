@@ -71,7 +71,7 @@ def document(report: Report) -> Document:
     run = report.run
     first = answer(report)
     sections = (*_phases(report), _meters(report), *_ranks(report), *_about(report))
-    notes = tuple(line for line in report.warnings if line not in (run.note, first.limit))
+    notes = tuple(line for line in report.warnings if line != run.note and not first.states(line))
     return Document(
         run.title, run.id, sentences.begun(run.started), state(report), first, sections, notes
     )

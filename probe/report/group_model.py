@@ -97,7 +97,7 @@ class GroupInfo:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupReport(Rendered):
     """A group, and a report of each of its trainings."""
 

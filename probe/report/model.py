@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from typing_extensions import TypeAliasType
 
@@ -31,6 +31,13 @@ JsonValue = TypeAliasType(
 def _key(name: str) -> str:
     """The JSON key of a field; ``from_`` keeps clear of Python's keyword."""
     return name.strip("_")
+
+
+class PrettyPrinter(Protocol):
+    """What IPython gives to ``_repr_pretty_``."""
+
+    def text(self, text: str) -> None:
+        """Print it."""
 
 
 class Rendered:
@@ -62,6 +69,22 @@ class Rendered:
 
     def __str__(self) -> str:
         return str(self.render("text"))
+
+    def __repr__(self) -> str:
+        from .group_document import document_of
+
+        shown = document_of(cast("Report | GroupReport", self))
+        return f"<{type(self).__name__}: {shown.name}, {shown.state}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the answer, a table, a chart."""
+        from .notebook import fragment
+
+        return fragment(cast("Report | GroupReport", self))
+
+    def _repr_pretty_(self, printer: PrettyPrinter, cycle: bool) -> None:
+        """For IPython in a terminal: as ``print`` shows it."""
+        printer.text(str(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -529,7 +552,7 @@ class LoggedValue:
     sum: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(Rendered):
     """All that is known of a run. ``final`` is False while it goes on."""
 

@@ -1,7 +1,8 @@
-"""What a run is called where nobody named it: after its script."""
+"""What a run is called where nobody named it: after its script or notebook."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ _SAY_NOTHING = ("main", "train", "run", "__main__")  # a hundred scripts are cal
 
 def run_name(script: str) -> str:
     """The script's stem; ``gpt/train.py``, whose own name says nothing, is ``gpt-train``."""
+    if Path(script).stem == "ipykernel_launcher":  # Jupyter's server says which notebook it is
+        return Path(os.environ.get("JPY_SESSION_NAME") or "notebook").stem
     path = Path("python" if script in ("", "-", "-c", "-m") else script)
     if path.stem not in _SAY_NOTHING:
         return path.stem

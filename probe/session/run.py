@@ -34,6 +34,7 @@ from .options import WatchOptions
 from .process_info import cards_in_use, process_info, with_added
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
+from .unwatched import ShowsItsReport
 
 if TYPE_CHECKING:
     from ..report.group_model import GroupReport
@@ -44,7 +45,7 @@ _CHECK_NS = 1_000_000_000
 REPORT_WAIT_S = 20.0
 
 
-class Run:
+class Run(ShowsItsReport):
     """One watched execution, seen from the training process; ``path`` is its directory."""
 
     path: Path
@@ -257,8 +258,7 @@ class Run:
 
     def _stack_dumps(self) -> StackDumps | None:
         """Writes stacks if this process hangs; None without ``hang_after``."""
-        after_s = self._options.hang_after_s
-        if after_s is None:
+        if (after_s := self._options.hang_after_s) is None:
             return None
         from .stack_dumps import StackDumps
 

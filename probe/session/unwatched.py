@@ -23,6 +23,10 @@ class WatchedRun(Protocol):
     def path(self) -> Path:
         """The run's directory; it does not exist where nothing is recorded."""
 
+    @property
+    def closed(self) -> bool:
+        """Whether the recording has ended."""
+
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Name what happens inside."""
 
@@ -45,7 +49,21 @@ class WatchedRun(Protocol):
         """End the recording."""
 
 
-class UnwatchedRun:
+class ShowsItsReport:
+    """What notebooks show of a run, recorded or not."""
+
+    def __repr__(self: WatchedRun) -> str:
+        state = "closed" if self.closed else "recording"
+        return f"<{type(self).__name__} {self.id or self.path.name}, {state}>"
+
+    def _repr_html_(self: WatchedRun) -> str:
+        """The report of this moment."""
+        from ..report.notebook import fragment
+
+        return fragment(self.report())
+
+
+class UnwatchedRun(ShowsItsReport):
     """Replaces a :class:`~probe.session.run.Run` that could not be recorded."""
 
     id = ""

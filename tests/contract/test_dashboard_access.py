@@ -20,6 +20,7 @@ from dashboard.app import create_app
 from dashboard.server import Serving
 from probe.errors import UsageError
 from tests.contract.test_comparisons import HOSTILE
+from tests.fakes import processes
 from tests.fakes.stored_run import counter, energy_source, stored_run
 
 BEGIN = 1_000_000_000_000
@@ -419,7 +420,7 @@ def test_methods_sizes_and_paths_that_are_not_ours(app: Flask) -> None:
 def test_a_port_that_is_taken_is_said_in_one_line(directory: Path) -> None:
     first = Serving(directory, Access(port=0))
     try:
-        with urllib.request.urlopen(first.url, timeout=10) as answer:
+        with urllib.request.urlopen(first.url, timeout=processes.HUNG_S) as answer:
             assert answer.status == 200 and "waitress" not in str(answer.headers).lower()
         with pytest.raises(UsageError, match="choose another --port"):
             Serving(directory, Access(port=first.port))

@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 from exporters import ExportRefused, StoredRun, exporter_of, exporters
 from probe.cli.main import main
 from probe.report.model import Totals
+from probe.store.reader import last_sample_ns
 from probe.store.runs import create_run
 from tests.fakes import processes
 from tests.fakes.exported_runs import HOSTILE, HOSTILE_PLAIN, PLAIN, stored_run
@@ -169,7 +169,7 @@ def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> Non
     assert process.stdout is not None
     run = process.stdout.readline().strip()
     try:
-        time.sleep(6.0)
+        assert processes.wait_until(lambda: any(map(last_sample_ns, Path(run).glob("node-*"))))
         for name in ("prometheus", "codecarbon", "perfetto"):
             output = tmp_path / "out" / name
             out = processes.probe(tmp_path, "export", run, "--to", name, "-o", str(output))
@@ -288,7 +288,7 @@ def test_a_real_gateway_holds_each_run_once(
         assert len(found) == 2 and not list(tmp_path.iterdir())
     finally:
         gateway.terminate()
-        gateway.wait(timeout=10)
+        gateway.wait(timeout=processes.HUNG_S)
 
 
 def test_codecarbon_figures_and_other_rows(

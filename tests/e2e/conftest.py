@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.nvml_calibration import calibrated
 from tests.fakes.processes import ROOT, await_recorder
@@ -52,8 +53,8 @@ class Shown:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """A live training on eight GPUs, two finished ones of each of two kinds, a killed one, and a
-    job of four ranks.
+    """A live training on eight GPUs and a finished one, two of each of two kinds, a killed one, a
+    job of four ranks, one of modules without a meter, and a run that is broken.
     """
     folder = tmp_path_factory.mktemp("dashboard")
     directory = folder / "runs"
@@ -64,17 +65,22 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             start(folder, name, 9.0, gpus=1, speed=speed)
             for name, speed in (("plain", 1.0), ("plain", 1.0), ("faster", 1.6), ("faster", 1.6))
         ]
+        finished.append(start(folder, "eight", 9.0, gpus=8))
+        finished.append(start_modules(folder))
         killed = start(folder, "killed", LIVE_S, gpus=1)
         crew = start_crew(folder)
         runs = {"live": said(live), "killed": said(killed)}
         names = [said(one) for one in finished]
         assert crew.stdout is not None  # it stays open: every rank has something to say
         runs["crew"] = crew.stdout.readline().strip().rpartition("/")[2]
+        runs |= {"eight": names[4], "modules": names[5]}
         runs |= {"plain": names[0], "faster": names[2], "deleted": names[1], "torn": names[3]}
         time.sleep(5.0)
         kill_all(directory / runs["killed"], killed)
         for one in (*finished, crew):
-            assert one.wait(timeout=120) == 0
+            assert one.wait(timeout=processes.HUNG_S) == 0
+        (directory / "broken").mkdir()
+        (directory / "broken" / "run.json").write_text('{"schema": 1, "id": ')
         server, url = serve(directory)
         open_.callback(end, server)
         yield Shown(url, directory, runs)
@@ -98,6 +104,21 @@ def start(
     )
     return subprocess.Popen(
         [sys.executable, str(TRAINING), str(seconds), name, str(speed)],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def start_modules(folder: Path) -> subprocess.Popen[str]:
+    """A small transformer whose modules are told apart, on a machine without a meter."""
+    env = os.environ | {
+        "PROBE_DIR": str(folder / "runs"),
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPTS / "train_modules.py"), "4"],
         env=env,
         stdout=subprocess.PIPE,
         text=True,
@@ -159,7 +180,7 @@ def serve(directory: Path, *words: str) -> tuple[subprocess.Popen[str], str]:
 def end(process: subprocess.Popen[str]) -> None:
     process.terminate()
     try:
-        process.wait(timeout=20)
+        process.wait(timeout=processes.HUNG_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -176,13 +176,15 @@ def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) ->
     for _ in range(100): time.sleep(0.1)
     """,
     )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=processes.environment(tmp_path / "runs"),
-        cwd=tmp_path,
+    process = processes.closed_after_test(
+        subprocess.Popen(
+            [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=processes.environment(tmp_path / "runs"),
+            cwd=tmp_path,
+        )
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -190,7 +192,7 @@ def test_probe_run_hands_signals_through_and_dies_of_the_same(tmp_path: Path) ->
     assert process.stdout.readline() == "usr1\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == -signal.SIGTERM
+    assert process.wait(timeout=processes.HUNG_S) == -signal.SIGTERM
     process.stdout.close()
     assert processes.status_at_end(only_run(tmp_path)) == "killed"
 
@@ -244,7 +246,7 @@ def test_probe_run_finds_the_phases_of_an_untouched_script(how: str, tmp_path: P
             str(script),
         ],
     }[how]
-    out = processes.probe(tmp_path, "run", "--", *command, timeout=120)
+    out = processes.probe(tmp_path, "run", "--", *command)
     assert out.returncode == 0, out.stderr
     assert processes.status_at_end(only_run(tmp_path)) == "finished"
     data = json.loads(processes.probe(tmp_path, "report", "--format", "json").stdout)

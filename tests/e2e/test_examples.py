@@ -35,7 +35,7 @@ def run(script: str, *arguments: str, folder: Path) -> subprocess.CompletedProce
         [sys.executable, str(ROOT / "examples" / script), *arguments],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=processes.HUNG_S,
         check=False,
         cwd=folder,
         # Other tests run beside: threads that spin for each other would wait for cores as well.
@@ -46,7 +46,7 @@ def run(script: str, *arguments: str, folder: Path) -> subprocess.CompletedProce
 def newest(folder: Path) -> dict:
     (path,) = (folder / "runs").iterdir()
     # A training does not wait for its seal for longer than two seconds.
-    assert processes.wait_until(lambda: RunReader(path).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(path).status != "running")
     return report_of(path).to_dict()
 
 

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fakes import processes
+
 _made = itertools.count()
 NEEDS = ("unshare", "nsenter", "ip")
 
@@ -128,7 +130,7 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
     finally:
         for sleeper in sleepers:
             sleeper.kill()  # and with it, its child: unshare heeds nothing else
-            sleeper.wait(10)
+            sleeper.wait(timeout=processes.HUNG_S)
         _ip("link", "del", bridge, check=False)
         os.unlink(known.name)
 

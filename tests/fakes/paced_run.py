@@ -41,7 +41,7 @@ def train(seed: int, seconds: float, prepare: Callable[[NvmlRig], None], folder:
         env=processes.environment(folder / "runs", rig.env()),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -73,15 +73,42 @@ def rig_of(folder: Path) -> NvmlRig:
 
 def stamped_energy(folder: Path) -> dict[str, float]:
     """True joules of each phase between the training's own stamps, by the tape of its rig."""
-    stamps = json.loads((folder / STAMPS).read_text())
-    gpu = rig_of(folder).gpu(0)
-    pieces = gpu.tape[: gpu.tape_count]
-    at_ns = [time_ns for time_ns, _ in stamps]
-    spent = np.diff(np.interp(at_ns, [p.time_ns for p in pieces], [p.joules for p in pieces]))
+    stamps = json.loads((folder / STAMPS).read_text())["stamps"]
+    spent = np.diff(_joules_at(folder, [time_ns for time_ns, _ in stamps]))
     energy: dict[str, float] = {}
     for (_, phase), joules in zip(stamps, spent.tolist(), strict=False):
         energy[phase] = energy.get(phase, 0.0) + joules
     return energy
+
+
+def drawn_energy(folder: Path) -> dict[str, tuple[float, float]]:
+    """Joules of what each phase draws, and from the end of the draw before to the next one's begin.
+
+    The phase's own edges lie between, wherever the machine had something else to do.
+    """
+    drawn = json.loads((folder / STAMPS).read_text())["drawn"]
+    names = [name for name, _, _ in drawn]
+    begins = _joules_at(folder, [begin_ns for _, begin_ns, _ in drawn])
+    ends = _joules_at(folder, [end_ns for _, _, end_ns in drawn])
+    gpu = rig_of(folder).gpu(0)
+    last = gpu.tape[gpu.tape_count - 1].joules
+    before = np.concatenate([begins[:1], ends[:-1]])
+    after = np.concatenate([begins[1:], [last]])
+    energy = {}
+    for name in dict.fromkeys(names):
+        place = np.flatnonzero(np.array(names) == name)
+        inside, around = (ends - begins)[place].sum(), (after - before)[place].sum()
+        # The loader is asked once more, at the end, and draws nothing.
+        around += last - ends[-1] if name == "data" else 0.0
+        energy[name] = (float(inside), float(around))
+    return energy
+
+
+def _joules_at(folder: Path, at_ns: list[int]) -> np.ndarray:
+    """What the rig has drawn until then."""
+    gpu = rig_of(folder).gpu(0)
+    pieces = gpu.tape[: gpu.tape_count]
+    return np.interp(at_ns, [p.time_ns for p in pieces], [p.joules for p in pieces])
 
 
 def report_with_truth(folder: Path) -> dict[str, Any]:

@@ -26,11 +26,11 @@ needs_prometheus = pytest.mark.skipif(
 
 def fetch(url: str, **headers: str) -> str:
     request = urllib.request.Request(url, headers=headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=processes.HUNG_S) as answer:
         return str(answer.read().decode())
 
 
-def wait_for(url: str, needle: str, seconds: float = 20.0) -> str:
+def wait_for(url: str, needle: str, seconds: float = processes.HUNG_S) -> str:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -83,7 +83,7 @@ def server(folder: Path, target: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=processes.HUNG_S)
 
 
 def query(base: str, expression: str, *, ago_s: float = 0.0) -> list[dict[str, Any]]:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 # Of all workers together; one takes 10 to 20 % of a core, and two processes' imports at its start.
-AT_ONCE = max(1, 4 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+AT_ONCE = -(-6 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 FAILED = "failed.txt"
 
 
@@ -51,6 +52,9 @@ class RecordedRuns:
         folder.mkdir(exist_ok=True)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self._record, recordings))
+        for recording in recordings:  # what other workers make
+            with self._lock_of(recording) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
 
     def __getitem__(self, recording: Recording) -> Path:
         """The folder of a recording; if making it failed, this test fails."""
@@ -60,10 +64,17 @@ class RecordedRuns:
             pytest.fail((place / FAILED).read_text(), pytrace=False)
         return place
 
+    def _lock_of(self, recording: Recording) -> TextIO:
+        """Held while it is made."""
+        return (self._folder / f"{recording.name}.lock").open("w")
+
     def _record(self, recording: Recording) -> None:
         place = self._folder / recording.name
-        with (self._folder / f"{recording.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another worker may be making it
+        with self._lock_of(recording) as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:  # another worker makes it: this one goes on to the next
+                return
             if place.exists():
                 return
             place.mkdir()

@@ -96,6 +96,8 @@ def job(
 
 def ended(tmp_path: Path, nodes: list[Node]) -> None:
     for node in nodes:
-        assert node.process.wait(timeout=120) == 0, (tmp_path / node.host.name / "out").read_text()
+        assert node.process.wait(timeout=processes.HUNG_S) == 0, (
+            tmp_path / node.host.name / "out"
+        ).read_text()
     runs = [file.parent for file in tmp_path.glob("**/runs/*/run.json")]
-    assert processes.wait_until(lambda: all(RunReader(run).status != "running" for run in runs), 30)
+    assert processes.wait_until(lambda: all(RunReader(run).status != "running" for run in runs))

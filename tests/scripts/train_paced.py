@@ -2,7 +2,8 @@
 
 python train_paced.py SECONDS SEED [STAMPS.json]
 
-with NVML_RIG set; watches itself into $PROBE_DIR. STAMPS.json gets [time in ns, phase that begins].
+with NVML_RIG set; watches itself into $PROBE_DIR. STAMPS.json gets [time in ns, phase that begins],
+and as ``drawn`` [phase, begin, end] in ns of what each phase draws: its edges lie around.
 """
 
 from __future__ import annotations
@@ -89,14 +90,17 @@ def main(seconds: float, seed: int, stamps_file: str | None = None) -> None:
 
     def draw(name: str) -> None:
         milliseconds, cv, watts = PARTS[name]
+        begin_ns = time.monotonic_ns()
         rig.set_power(0, watts * factor[name] * chance.gauss(1.0, 0.02))
         time.sleep(max(0.3, milliseconds * chance.gauss(1.0, cv)) / 1e3)
+        drawn.append((name, begin_ns, time.monotonic_ns()))
 
+    drawn: list[tuple[str, int, int]] = []
     stamps: list[tuple[int, str]] = []
     train(draw, seconds, stamp=lambda phase: stamps.append((time.monotonic_ns(), phase)))
     rig.set_power(0, 60.0)
     if stamps_file:
-        Path(stamps_file).write_text(json.dumps(stamps))
+        Path(stamps_file).write_text(json.dumps({"stamps": stamps, "drawn": drawn}))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import probe
-from probe.cli.main import command_names, main
+from probe.cli.main import command_names, full_parser, main
 from probe.instrument import state_machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,7 @@ def test_the_public_names_are_these() -> None:
         "StoreError",
         "UsageError",
         "__version__",
+        "open_report",
         "open_run",
         "phase",
         "start",
@@ -154,6 +156,13 @@ def test_every_command_of_readme_and_docs_exists() -> None:
     assert commands <= set(command_names())
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     assert set(re.findall(r"`make ([a-z-]+)`", text)) <= targets
+    lines = re.findall(r"^ *(?:\$ )?probe ([a-z]+ .*)$|`probe ([a-z]+ [^`]*)`", text, re.M)
+    given = [re.split(r"  | \| ", shell or inline)[0] for shell, inline in lines]
+    assert len(given) > 30
+    for line in given:
+        words = shlex.split(line)
+        if words[0] in command_names() and not {"…", "COMMAND", "--help"} & {*words}:
+            full_parser().parse_args(words)  # raises UsageError
 
 
 def test_links_of_readme_and_docs_lead_somewhere() -> None:

@@ -27,6 +27,7 @@ _SLICE_SPREAD = 0.12
 _DURATION_SPREAD = 0.4
 BORDER_SPREAD_S = 0.25e-3  # by how much power moves before or after a border is marked
 _ITERATIONS = 5
+_LEAST_POWER_W = 1e-9
 _LEAST_VARIANCE = 1e-9
 DURATION, BORDER, RESPONSE = -1, -2, -3  # owners of columns that are no slice of a phase
 
@@ -168,7 +169,8 @@ def prior_of(
         response: mean (r,) and covariance (r, r) of the response's columns.
     """
     owner = normal.owner
-    mean_w = joules / max(float(normal.time_s.sum()), 1e-12)
+    # Some power, for a counter that has not moved leaves no prior to divide by.
+    mean_w = max(joules / max(float(normal.time_s.sum()), 1e-12), _LEAST_POWER_W)
     slices = owner >= 0
     same = (owner[:, None] == owner[None]) & slices[:, None] & slices[None]
     own = np.where(slices, _SLICE_SPREAD**2, _DURATION_SPREAD**2)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
+from ...errors import UsageError
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, percent
 from ..output import terminal, write
@@ -13,7 +15,9 @@ EXAMPLES = (
     "probe compare baseline faster       all runs of each name",
     'probe compare baseline faster bf16 --target "loss<=2.5"',
     "probe compare 20261124-1033 latest --format html -o gains.html",
+    "probe compare main pull-request --fail-if 'energy > +3 %'      exit code 3 if it is exceeded",
 )
+EXCEEDED = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,17 +40,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="how much worse the final quality may be, in percent (default 0.5)",
     )
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="LIMIT",
+        help="exit with 3 if the whole 95 %% interval is above it, like 'energy > +3 %%', "
+        "'energy/sample > +3 %%', 'backward time > +10 %%'; may be given several times",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="with --fail-if: no evidence is exit code 3, too"
+    )
     add_output(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
+    if options.strict and not options.fail_if:
+        raise UsageError("--strict says how --fail-if judges: give a limit")
     for side in (options.base, *options.others):  # before a second of imports
         _refuse_unknown(side, options.dir)
     stay_small()
     from ...compare import TOLERANCE, compare, formats
+    from ...compare.fail_if import Outcome, judged, limit_of
     from ...compare.formats import text
 
+    limits = [limit_of(limit) for limit in options.fail_if]
     report = compare(
         options.base,
         options.others,
@@ -54,10 +73,17 @@ def run(options: argparse.Namespace) -> int:
         target=options.target,
         tolerance=TOLERANCE if options.quality is None else options.quality / 100,
     )
+    judgements = [judged(limit, other) for limit in limits for other in report.comparisons]
     width, _ = terminal(to_file=options.output is not None)
     if options.format == "text" and width is not None:
-        return write(text.fitted(report, width), options.format, options.output)
-    return write(formats.render(report, options.format), options.format, options.output)
+        rendered = text.fitted(report, width)
+    else:
+        rendered = formats.render(report, options.format)
+    write(rendered, options.format, options.output)
+    for judgement in judgements:
+        print(judgement.line(), file=sys.stderr)
+    failing = {Outcome.EXCEEDED, Outcome.NO_EVIDENCE} if options.strict else {Outcome.EXCEEDED}
+    return EXCEEDED if any(judgement.outcome in failing for judgement in judgements) else 0
 
 
 def _refuse_unknown(side: str, directory: str | None) -> None:

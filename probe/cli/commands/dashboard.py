@@ -11,6 +11,7 @@ EXAMPLES = (
     "probe dashboard                     the runs of ./runs at http://127.0.0.1:8050",
     "probe dashboard /data/runs --port 9000",
     "probe dashboard --host 0.0.0.0 --token-file token.txt",
+    "probe dashboard --alert 'no step for 10 min' --alert-command notify-send",
 )
 
 
@@ -36,6 +37,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="S",
         help="exit after S seconds without a running job or a viewer",
+    )
+    parser.add_argument(
+        "--alert",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="tell when it begins or ceases to hold of a live run: 'no step for 10 min', "
+        "'cap > 50 %%', 'loss not finite', 'energy > 5 kWh'; may be repeated. More in "
+        "~/.config/phasewatt/alerts.toml",
+    )
+    parser.add_argument(
+        "--alert-command",
+        metavar="COMMAND",
+        help="what tells it, without a shell: the text is its last word, JSON its input",
+    )
+    parser.add_argument(
+        "--alert-webhook", metavar="URL", help="an address that gets it as JSON by POST"
     )
     parser.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from ...analysis.totals import stored_intensity
+from ...analysis.carbon_and_price import Tariffs
+from ...analysis.totals import worth_so_far
 from ...model import Phase, Provenance, Status
 from ...simulated_card import is_simulated
 from ...store.live import Live, LiveDevice, LiveMemory, LivePage, LivePhase
@@ -13,6 +14,7 @@ from ...store.reader import RunReader
 from ...units import J_PER_KWH, NS_PER_S
 from ..model import (
     CarbonIntensity,
+    EnergyPrice,
     GapCounts,
     MemoryRow,
     PhaseRow,
@@ -31,11 +33,13 @@ _ENOUGH = 0.6  # share of the energy that phases must have before any of them ha
 _REST = (Phase.UNATTRIBUTED, Phase.UNRESOLVED)
 
 
-def live_report(reader: RunReader, live: Live | None) -> Report:
+def live_report(reader: RunReader, live: Live | None, tariffs: Tariffs | None = None) -> Report:
     """What is known now; ``final`` is False. The last bin of ``power`` is the power now.
 
     Args:
         live: the newest pages; None: there is none yet, and only run.json is known.
+        tariffs: what a kWh emits and costs; None: as the environment says. Of one that changes its
+            mean over the run counts.
     """
     meta = reader.meta
     duration_s = max(0.0, (reader.end_ns() - reader.begin_ns) / NS_PER_S)
@@ -55,7 +59,7 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
         directory=str(reader.path),
         simulated=bool(meta.get("simulated")),
     )
-    carbon = stored_intensity(reader)
+    carbon, price = worth_so_far(reader, Tariffs.given() if tariffs is None else tariffs)
     devices = () if live is None else live.devices
     memory = tuple(
         _memory_row(row, f"{page.node}/" if len(pages) > 1 else "")
@@ -66,7 +70,7 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
     phases = with_memory(list(_phases(pages)), memory, rank_of)
     return Report(
         run=run,
-        total=_totals(live, carbon),
+        total=_totals(live, carbon, price),
         sources=tuple(_source(device) for device in devices),
         phases=with_shares(with_activity(phases, rates, rank_of)),
         rates=rates,
@@ -74,6 +78,7 @@ def live_report(reader: RunReader, live: Live | None) -> Report:
         power=tuple(_power(device, duration_s) for device in devices),
         overhead=NO_OVERHEAD,
         carbon=carbon,
+        cost=price,
         gaps=GapCounts(
             count=sum(page.gaps for page in pages),
             edges_lost=sum(page.edges_lost for page in pages),
@@ -137,7 +142,7 @@ def _after(started: str, seconds: float) -> str:
         return ""
 
 
-def _totals(live: Live | None, carbon: CarbonIntensity | None) -> Totals:
+def _totals(live: Live | None, carbon: CarbonIntensity | None, price: EnergyPrice | None) -> Totals:
     if live is None:
         return Totals()
     measured_j, modelled_j = live.energy_j(), live.modelled_energy_j()
@@ -147,11 +152,18 @@ def _totals(live: Live | None, carbon: CarbonIntensity | None) -> Totals:
             return None
         return joules / J_PER_KWH * carbon.g_per_kwh
 
+    def cost(joules: float | None) -> float | None:
+        if price is None or joules is None:
+            return None
+        return joules / J_PER_KWH * price.per_kwh
+
     return Totals(
         energy_j=measured_j,
         co2e_g=grams(measured_j),
         modelled_energy_j=modelled_j,
         modelled_co2e_g=grams(modelled_j),
+        cost=cost(measured_j),
+        modelled_cost=cost(modelled_j),
     )
 
 

@@ -71,7 +71,7 @@ def test_an_ablation_that_is_killed_goes_on(blocks: int, tmp_path: Path) -> None
     before = done(tmp_path)
     assert len(before) == 2
     second = subprocess.run(
-        words, env=env, capture_output=True, text=True, check=False, timeout=280
+        words, env=env, capture_output=True, text=True, check=False, timeout=processes.HUNG_S
     )
     assert second.returncode == 0, second.stderr
     assert f"2 of {trials} trials were done before" in second.stderr
@@ -89,7 +89,9 @@ def test_an_ablation_that_is_killed_goes_on(blocks: int, tmp_path: Path) -> None
     # The trainer counted what waits for memory, so the classes are those of the paper.
     assert {"memory-bound", "gradient-heavy"} <= {c["class"] for c in cells}
     # Once more: nothing is trained, the table is the same; without any words, too.
-    again = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+    again = subprocess.run(
+        words, env=env, capture_output=True, text=True, check=False, timeout=processes.HUNG_S
+    )
     assert json.loads(again.stdout) == found and "[" not in again.stderr
     short = processes.probe(tmp_path, "ablate", "--dir", str(tmp_path / "ablation"), extra=env)
     assert short.returncode == 0 and "+ precision" in short.stdout

@@ -48,7 +48,7 @@ def train(folder: Path, kind: str, side: str, classify: bool) -> None:
         env=processes.environment(folder / "runs", given),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

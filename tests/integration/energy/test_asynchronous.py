@@ -32,7 +32,7 @@ def _record(folder: Path) -> None:
         | calibrated(rig, folder / "calibration")
         | {"PROBE_PROMETHEUS": str(processes.free_port())}
     )
-    done = processes.run(script, folder, "25", "3", extra=env, timeout=300)
+    done = processes.run(script, folder, "25", "3", extra=env)
     assert done.returncode == 0, done.stderr
 
 

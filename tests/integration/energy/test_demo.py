@@ -21,7 +21,7 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.processes import PLAIN
 
-pytestmark = pytest.mark.paced
+pytestmark = [pytest.mark.paced, pytest.mark.xdist_group("demo")]  # one fixture of a demo
 SECONDS = "12"
 RUNS = 20 if os.environ.get("PROVE") else 1
 TRAINED = ("data", "forward", "backward", "optimizer")
@@ -36,11 +36,9 @@ def without_meters(folder: Path) -> dict[str, str]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A demo's folder and what it printed; beside its run one that has no simulated card."""
     folder = tmp_path_factory.mktemp("demo")
-    done = processes.probe(
-        folder, "demo", "--seconds", SECONDS, extra=without_meters(folder), timeout=200
-    )
+    done = processes.probe(folder, "demo", "--seconds", SECONDS, extra=without_meters(folder))
     assert done.returncode == 0, done.stderr
-    real = processes.run(PLAIN, folder, "1.0", extra=without_meters(folder), timeout=100)
+    real = processes.run(PLAIN, folder, "1.0", extra=without_meters(folder))
     assert real.returncode == 0, real.stderr
     return folder, done.stdout
 
@@ -143,7 +141,7 @@ def test_no_endpoint_serves_it(demo: tuple[Path, str], monkeypatch: pytest.Monke
 
 def test_a_real_meter_is_measured_instead(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, power_w=250.0)
-    done = processes.probe(tmp_path, "demo", "--seconds", "6", extra=rig.env(), timeout=200)
+    done = processes.probe(tmp_path, "demo", "--seconds", "6", extra=rig.env())
     assert done.returncode == 0, done.stderr
     assert "SIMULATED" not in done.stdout
     assert "gpu0 (counter)" in done.stdout

@@ -14,12 +14,12 @@ from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.paced_run import (
     CAP_W,
+    drawn_energy,
     paced,
     phases_add_up,
     report_of,
     report_with_truth,
     rig_of,
-    stamped_energy,
     twice_as_wide,
 )
 from tests.fakes.recordings import RecordedRuns, Recording, needs
@@ -40,11 +40,12 @@ def test_intervals_hold_the_true_energy_of_each_phase(recorded_runs: RecordedRun
         report = report_with_truth(recorded_runs[recording])
         phases_add_up(report)
         rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
-        stamped = stamped_energy(recorded_runs[recording])
+        drawn = drawn_energy(recorded_runs[recording])
         for name in ("data", "forward", "backward", "optimizer"):
             row, truth = rows[name], report["truth"][name]
-            # The training's own clock readings around its phases say the same.
-            assert stamped[name] == pytest.approx(truth, rel=0.03), name
+            # The training's own clock readings in and around its phases say the same.
+            inside_j, around_j = drawn[name]
+            assert inside_j <= truth <= around_j, (name, inside_j, truth, around_j)
             if row["status"] == "resolved":
                 low, high = row["energy_j_interval"]
                 resolved.append(low <= truth <= high)
@@ -220,7 +221,10 @@ def test_processor_energy_is_told_apart_on_host_spans(recorded_runs: RecordedRun
         truth = watts * rows[name]["time_s"]
         assert rows[name]["status"] in ("resolved", "weak"), rows[name]
         # The rig's own thread moves the counter; on a busy machine it comes late.
-        assert rows[name]["energy_j"] == pytest.approx(truth, abs=0.06 * 80 * rows["hot"]["time_s"])
+        low, high = twice_as_wide(rows[name]["energy_j_interval"])
+        off_j = 0.06 * 80 * rows["hot"]["time_s"]
+        near = abs(rows[name]["energy_j"] - truth) <= off_j
+        assert near or low - off_j <= truth <= high + off_j, (name, truth, rows[name])
         assert rows[name]["provenance"] == "estimated"
 
 

@@ -41,9 +41,9 @@ def _record(launched: bool, folder: Path) -> None:
     if launched:
         path = processes.write(folder / "paced.py", script)
         command = ["run", "--", sys.executable, str(path), "18", "5"]
-        done = processes.probe(folder, *command, extra=env, timeout=300)
+        done = processes.probe(folder, *command, extra=env)
     else:
-        done = processes.run(script, folder, "18", "5", extra=env, timeout=300)
+        done = processes.run(script, folder, "18", "5", extra=env)
     assert done.returncode == 0, done.stderr
 
 

@@ -25,7 +25,7 @@ def _record_constant(period_s: float, folder: Path) -> None:
     waiting = PLAIN.replace(
         "    await_recorder(run)\n    end", '    await_source(run, "codecarbon:ram")\n    end'
     )
-    done = processes.run(waiting, folder, "4.0", extra=rig.env(), timeout=120)
+    done = processes.run(waiting, folder, "4.0", extra=rig.env())
     assert done.returncode == 0, done.stderr
 
 

@@ -35,7 +35,9 @@ with probe.watch(name="seen", dashboard=int(sys.argv[1])) as run:
 
 
 def fetch(url: str, **headers: str) -> str:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(url, headers=headers), timeout=processes.HUNG_S
+    ) as answer:
         return str(answer.read().decode())
 
 
@@ -94,7 +96,7 @@ def test_a_server_that_nobody_needs_ends_by_itself(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=processes.ROOT
     ) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0 and not err
     assert re.match(r"runs of \S+ at http://127\.0\.0\.1:\d+/", out)
     assert not (tmp_path / "runs" / ".dashboard.json").exists()
@@ -107,6 +109,8 @@ def test_a_server_that_nobody_needs_ends_by_itself(tmp_path: Path) -> None:
         (["--port", "70000"], "port 70000"),
         (["nowhere"], "there is no directory"),
         (["--base-path", "/a b"], "write it like"),
+        (["--alert", "often", "--alert-command", "true"], "write one like"),
+        (["--alert-webhook", "ftp://x"], "begins with https://"),
         (["--token", " "], "the token is empty"),
     ],
 )
@@ -119,7 +123,7 @@ def test_bad_words_get_one_clear_line(words: list[str], told: str, tmp_path: Pat
         text=True,
         check=False,
         env=processes.environment(tmp_path / "runs"),
-        timeout=60,
+        timeout=processes.HUNG_S,
     )
     assert done.returncode == 1 and told in done.stderr and done.stderr.count("\n") == 1
 

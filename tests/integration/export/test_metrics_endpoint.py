@@ -33,7 +33,9 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
         "--token",
         "sesame",
     ]
-    serve = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    serve = processes.closed_after_test(
+        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    )
     stop = tmp_path / "stop"
     runs = [
         processes.start(processes.UNTIL_FILE, tmp_path, str(stop), name=f"s{i}.py")
@@ -52,13 +54,13 @@ def test_one_endpoint_for_all_live_runs_behind_a_token(tmp_path: Path) -> None:
             text = fetch(url, Authorization="Bearer sesame")
             return text.count("phasewatt_run_info{") == 2 and text.count('phase="compute"') >= 2
 
-        assert processes.wait_until(both_runs_and_their_phases, 30)
+        assert processes.wait_until(both_runs_and_their_phases)
     finally:
         stop.touch()
         for process in runs:
-            process.communicate(timeout=60)
+            process.communicate(timeout=processes.HUNG_S)
         serve.terminate()
-        assert serve.wait(timeout=10) == 0
+        assert serve.wait(timeout=processes.HUNG_S) == 0
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
@@ -88,35 +90,37 @@ def test_the_endpoint_speaks_tls(tmp_path: Path) -> None:
     )
     port = processes.free_port()
     (tmp_path / "runs").mkdir()
-    serve = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "probe",
-            "serve",
-            str(tmp_path / "runs"),
-            "--port",
-            str(port),
-            "--cert",
-            str(certificate),
-            "--key",
-            str(key),
-        ],
-        env=processes.environment(tmp_path / "runs"),
-        stdout=subprocess.PIPE,
-        text=True,
+    serve = processes.closed_after_test(
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "probe",
+                "serve",
+                str(tmp_path / "runs"),
+                "--port",
+                str(port),
+                "--cert",
+                str(certificate),
+                "--key",
+                str(key),
+            ],
+            env=processes.environment(tmp_path / "runs"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     )
     try:
         assert serve.stdout is not None and "https://127.0.0.1" in serve.stdout.readline()
         trusted = ssl.create_default_context(cafile=str(certificate))
         url = f"https://127.0.0.1:{port}/metrics"
-        with urllib.request.urlopen(url, context=trusted, timeout=10) as answer:
+        with urllib.request.urlopen(url, context=trusted, timeout=processes.HUNG_S) as answer:
             assert answer.status == 200
         with pytest.raises(urllib.error.URLError):
-            urllib.request.urlopen(url, timeout=10)  # nobody vouches for it
+            urllib.request.urlopen(url, timeout=processes.HUNG_S)  # nobody vouches for it
     finally:
         serve.terminate()
-        assert serve.wait(timeout=10) == 0
+        assert serve.wait(timeout=processes.HUNG_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -147,10 +151,10 @@ def test_a_port_that_is_taken_is_a_warning_and_tried_again(tmp_path: Path) -> No
         assert process.stdout is not None
         run = Path(process.stdout.readline().strip())
         meta = run / "run.json"  # where a recorder says that it could not listen
-        assert processes.wait_until(lambda: str(port) in str(read_json(meta).get("warnings")), 20)
+        assert processes.wait_until(lambda: str(port) in str(read_json(meta).get("warnings")))
     url = f"http://127.0.0.1:{port}/metrics"
-    wait_for(url, "phasewatt_run_info", 20.0)
+    wait_for(url, "phasewatt_run_info")
     stop.touch()
-    process.communicate(timeout=60)
+    process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
     wait_for(url, "phasewatt_run_ended")  # its last figures are fetched, so the recorder may go

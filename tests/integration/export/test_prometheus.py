@@ -26,7 +26,7 @@ from tests.fakes.prometheus_server import (
 
 pytestmark = pytest.mark.paced
 
-# Two phases whose power the rig takes; the port is the first argument, seconds the second.
+# Two phases whose power the rig takes. Arguments: the port, and a file that ends it.
 TRAINING = f"""
 import os, random, sys, time
 sys.path.insert(0, {str(processes.ROOT)!r})
@@ -37,8 +37,7 @@ weight = torch.nn.Parameter(torch.ones(1))
 optimizer = torch.optim.SGD([weight], 1e-3)
 with probe.watch(name="live", prometheus=int(sys.argv[1])) as run:
     print(run.path, flush=True)
-    end = time.monotonic() + float(sys.argv[2])
-    while time.monotonic() < end:
+    while not os.path.exists(sys.argv[2]):
         with run.phase("hot"):
             rig.set_power(0, 400.0)
             time.sleep(random.uniform(0.02, 0.05))
@@ -50,15 +49,22 @@ with probe.watch(name="live", prometheus=int(sys.argv[1])) as run:
 """
 
 
+def watts_of(phase: str) -> str:
+    return (
+        f'sum(rate(phasewatt_phase_energy_joules_total{{device="gpu0",phase="{phase}"}}[8s])) / '
+        f'sum(rate(phasewatt_phase_time_seconds_total{{phase="{phase}"}}[8s]))'
+    )
+
+
 @needs_prometheus
 def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=150.0, period_s=0.1)
     rig.gpu(0).gpm = 2
     port = processes.free_port()
-    seconds = 44.0
+    seconds, stop = 40.0, tmp_path / "stop"
     # Calibrated, or the first 45 s would go by before phases are known.
     env = rig.env() | calibrated(rig, tmp_path / "calibration")
-    process = processes.start(TRAINING, tmp_path, str(port), str(seconds), extra=env)
+    process = processes.start(TRAINING, tmp_path, str(port), str(stop), extra=env)
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     began = time.monotonic()
@@ -66,8 +72,12 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
     try:
         wait_for(metrics, "phasewatt_gpu_energy_joules_total")
         with server(tmp_path / "prometheus", port) as base:
-            while time.monotonic() - began < seconds - 4:
+            while time.monotonic() - began < seconds:
                 time.sleep(0.5)
+            # Both phases have been told apart for longer than the rates below look back.
+            assert processes.wait_until(
+                lambda: all(query(base, watts_of(name), ago_s=10.0) for name in ("hot", "cool"))
+            )
             text = fetch(metrics)
             checked = subprocess.run(
                 ["promtool", "check", "metrics"],
@@ -103,14 +113,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             )
             # Over less than since the second estimate: what was used before a phase was first told
             # apart is not its own, and on a busy machine that takes more than one.
-            hot, cool = (
-                single(
-                    base,
-                    f'sum(rate(phasewatt_phase_energy_joules_total{{device="gpu0",phase="{name}"}}'
-                    f'[8s])) / sum(rate(phasewatt_phase_time_seconds_total{{phase="{name}"}}[8s]))',
-                )
-                for name in ("hot", "cool")
-            )
+            hot, cool = (single(base, watts_of(name)) for name in ("hot", "cool"))
             assert hot == pytest.approx(400.0, rel=0.15)
             assert cool == pytest.approx(100.0, rel=0.3)
             assert query(base, "run:phasewatt_gpu_power_watts:rate1m")
@@ -121,18 +124,19 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
                 assert query(base, asked), asked
             assert query(base, "phasewatt_run_info")[0]["metric"]["run"] == run.name
             # The end: the totals are fetched once more, then the series vanish.
-            process.communicate(timeout=60)
+            stop.touch()
+            process.communicate(timeout=processes.HUNG_S)
             ended = time.monotonic()
             # Over some time: right after the fetch the series is gone.
             while not query(base, "max_over_time(phasewatt_run_ended[2m]) == 1"):
-                assert time.monotonic() - ended < 20, "the totals were never fetched"
+                assert time.monotonic() - ended < processes.HUNG_S, "the totals were never fetched"
                 time.sleep(0.3)
             last = single(base, "sum(last_over_time(phasewatt_gpu_energy_joules_total[2m]))")
             out = processes.probe(tmp_path, "report", str(run), "--format", "json")
             total = json.loads(out.stdout)["total"]["energy_j"]
             assert last == pytest.approx(total, rel=0.01)
             while query(base, "up") and single(base, "up") == 1:
-                assert time.monotonic() - ended < 45, "the recorder stays for ever"
+                assert time.monotonic() - ended < processes.HUNG_S, "the recorder stays for ever"
                 time.sleep(0.5)
             assert not query(base, "phasewatt_gpu_energy_joules_total")
     finally:

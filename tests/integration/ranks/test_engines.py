@@ -52,7 +52,7 @@ def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None
         text=True,
         env=processes.environment(tmp_path / "runs", {"DS_ACCELERATOR": "cpu"}),
         cwd=tmp_path,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -115,7 +115,7 @@ def launch(folder: Path, world: int, cases: dict[str, Any]) -> list[dict[str, An
         text=True,
         env=processes.environment(folder / "runs", {"OMP_NUM_THREADS": "1"}),
         cwd=folder,
-        timeout=280,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

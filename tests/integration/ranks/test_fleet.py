@@ -58,7 +58,7 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
                 lambda: len(query(base, 'up{job="phasewatt",cluster="here"} == 1')) == 2, 60
             )
             watts = "sum by (instance) (rate(phasewatt_gpu_energy_joules_total[8s]))"
-            assert processes.wait_until(lambda: len(query(base, watts)) == 2, 40)
+            assert processes.wait_until(lambda: len(query(base, watts)) == 2)
             time.sleep(20)  # the seconds that are looked at are of the training alone
             # An agent sends in batches: of the last seconds the central store knows a part.
             for row in query(base, watts, ago_s=LATE_S):
@@ -79,7 +79,7 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
     finally:
         for process in reversed(started):
             process.kill()
-            process.wait(20)
+            process.wait(timeout=processes.HUNG_S)
 
 
 def prometheus(folder: Path, name: str, port: int, *options: str) -> subprocess.Popen[bytes]:

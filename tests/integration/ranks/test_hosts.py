@@ -106,13 +106,13 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
             lambda: all("RUN" in (tmp_path / name / "out").read_text() for name in NAMES), 60
         )
         run = processes.only_run(tmp_path)
-        assert processes.wait_until(lambda: all(trained(run, name) >= 20 for name in NAMES), 60)
+        assert processes.wait_until(lambda: all(trained(run, name) >= 20 for name in NAMES))
         time.sleep(random.Random(seed).uniform(0, 2))
         nodes[1].host.kill()
-        nodes[0].process.wait(90)
+        nodes[0].process.wait(timeout=processes.HUNG_S)
         home = json.loads((run / "run.json").read_text())["host"]
         file = run / ("run.json" if home == "alpha" else "node-alpha/node.json")
-        assert processes.wait_until(lambda: json.loads(file.read_text())["status"] != "running", 30)
+        assert processes.wait_until(lambda: json.loads(file.read_text())["status"] != "running")
         time.sleep(16)  # until nothing is expected of the other one any more
         report = report_of(tmp_path, run)
         hosts_ = {row["host"]: row for row in report["hosts"]}

@@ -54,7 +54,7 @@ def pipeline(folder: Path, schedule: str, ranks: int, transfer_s: float) -> Pipe
         text=True,
         env=processes.environment(folder / "runs"),
         cwd=folder,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

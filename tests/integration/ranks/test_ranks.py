@@ -63,7 +63,7 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
         text=True,
         env=processes.environment(tmp_path / "runs", rig.env() | {"DS_ACCELERATOR": "cpu"}),
         cwd=tmp_path,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -73,7 +73,7 @@ def launched(how: str, tmp_path: Path, rig: NvmlRig, *arguments: str) -> str:
 def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
     """The report of the one run, its totals held against the rig's truth."""
     run = processes.only_run(tmp_path)
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     out = processes.probe(tmp_path, "report", "latest", "--format", "json")
     assert out.returncode == 0, out.stderr
     report: dict[str, Any] = json.loads(out.stdout)
@@ -107,11 +107,12 @@ def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
     # DDP's timers answer some times a second; fewer than five answers make no mean.
     printed = launched(how, tmp_path, rig, "--engine", engine, "--slow", "2", "--seconds", "8")
     report = checked(tmp_path, rig, gpus=4)
-    balance = report["balance"]
+    balance, step_s = report["balance"], report["run"]["duration_s"] / report["run"]["steps"]
     assert balance["slowest"] == 2
     for row in balance["ranks"]:
         if row["rank"] != 2:
-            assert 0.008 < row["waiting_s"] < 0.030 and row["waiting_j"] > 0
+            # 15 ms a step, on a busy machine more; never more than the step itself.
+            assert 0.005 < row["waiting_s"] < step_s and row["waiting_j"] > 0
     assert "rank 2 is the slowest" in processes.probe(tmp_path, "report", "latest").stdout
     if engine == "ddp":
         for row in report["communication"]:
@@ -170,12 +171,12 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         text=True,
         env=processes.environment(tmp_path / "runs", rig.env()),
         cwd=tmp_path,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     run = processes.only_run(tmp_path)
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished", report["run"]
     assert len(list(run.glob("node-*/lease-*"))) == 1, "the recorder went away between attempts"
@@ -189,7 +190,8 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
         spent = sum(rig.true_energy_j(gpu, *ends) for gpu in range(2))
         assert row["energy_j"] == pytest.approx(spent, rel=0.05)
     for row in attempts[:-1]:
-        assert 0 < row["lost_s"] < 1.0  # since the last checkpoint
+        # Since the last checkpoint: there was one 0.7 s after the begin, or later.
+        assert 0 < row["lost_s"] < row["end_s"] - row["begin_s"] - 0.7
         assert 0 < row["lost_j"] < row["energy_j"]
         assert "rank 1 died" in row["ended_by"]
     assert attempts[-1]["lost_s"] is None
@@ -198,30 +200,32 @@ def test_ranks_that_are_started_again_go_on_in_the_same_run(tmp_path: Path) -> N
     ]
     assert restarts[0]["count"] == 2
     between = sum(b["begin_s"] - a["end_s"] for a, b in itertools.pairwise(attempts))
-    assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0)
+    assert restarts[0]["time_s"] == pytest.approx(between, abs=1.0, rel=0.2)
     assert "attempts" in processes.probe(tmp_path, "report", "latest").stdout
 
 
 def started(tmp_path: Path, rig: NvmlRig, *arguments: str) -> tuple[subprocess.Popen[str], Path]:
     """A job of two ranks that has trained for a second, and some steps."""
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
-            "2",
-            "--standalone",
-            "--monitor-interval",
-            "0.5",
-            SCRIPT,
-            *arguments,
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=processes.environment(tmp_path / "runs", rig.env()),
-        cwd=tmp_path,
+    process = processes.closed_after_test(
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nproc-per-node",
+                "2",
+                "--standalone",
+                "--monitor-interval",
+                "0.5",
+                SCRIPT,
+                *arguments,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=processes.environment(tmp_path / "runs", rig.env()),
+            cwd=tmp_path,
+        )
     )
     assert process.stdout is not None
     run = Path(process.stdout.readline().split("RUN ")[1].strip())
@@ -241,8 +245,8 @@ def test_a_rank_is_killed(seed: int, tmp_path: Path) -> None:
     process, run = started(tmp_path, rig, "--seconds", "20")
     time.sleep(random.Random(seed).uniform(0.0, 2.0))
     os.kill(next(m.pid for m in read_members(run) if m.rank == 1), signal.SIGKILL)
-    process.wait(60)
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 20)
+    process.wait(timeout=processes.HUNG_S)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "killed"
     assert "rank 1 died" in report["run"]["ended_by"]
@@ -266,9 +270,9 @@ def test_the_recorder_of_a_job_is_killed(seed: int, tmp_path: Path) -> None:
     process, run = started(tmp_path, rig, "--seconds", "7")
     time.sleep(random.Random(seed).uniform(0.0, 1.0))
     os.kill(files.read_json(run / "run.json")["recorder"]["pid"], signal.SIGKILL)
-    said, _ = process.communicate(timeout=90)
+    said, _ = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
-    assert processes.wait_until(lambda: RunReader(run).status != "running", 30)
+    assert processes.wait_until(lambda: RunReader(run).status != "running")
     assert sorted(path.name for path in run.glob("node-*/lease-*")) == ["lease-1", "lease-2"]
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert report["run"]["status"] == "finished"

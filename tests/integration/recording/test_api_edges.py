@@ -156,7 +156,7 @@ def test_a_run_of_a_moment_is_finished(tmp_path: Path) -> None:
         print(run.report().to_dict()["run"]["status"])
     """,
         tmp_path,
-        timeout=120,
+        timeout=processes.HUNG_S,
     )
     assert result.stdout == "finished\n" * 5
     assert result.stderr == ""
@@ -227,4 +227,4 @@ def test_a_training_of_a_moment_is_sealed(tmp_path: Path) -> None:
     out = processes.probe(tmp_path, "run", "--dir", str(runs), "--", sys.executable, str(script))
     assert out.returncode == 0, out.stderr
     (run,) = runs.iterdir()
-    assert processes.wait_until(lambda: RunReader(run).status.value == "finished", 20)
+    assert processes.wait_until(lambda: RunReader(run).status.value == "finished")

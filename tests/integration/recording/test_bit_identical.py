@@ -40,7 +40,7 @@ def train(tmp_path: Path, example: str, how: str) -> tuple[list[float], dict[str
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,14 @@ from probe.ring.layout import Record
 from probe.store.reader import RunReader, last_sample_ns
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
-from tests.fakes.processes import MARKER, PLAIN, await_recorder, recorder_pid, sealed, wait_until
+from tests.fakes.processes import (
+    MARKER,
+    UNTIL_FILE,
+    await_recorder,
+    recorder_pid,
+    sealed,
+    wait_until,
+)
 
 pytestmark = pytest.mark.paced
 
@@ -46,6 +53,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
     run = Path(process.stdout.readline().strip())
     delay = random.Random(trial).choice([0.0, 0.02, 0.2, 0.6, 1.0, 1.7, 2.5])
     time.sleep(delay + random.Random(-trial - 1).uniform(0, 0.3))
+    recorded = recorder_pid(run) is not None  # else it may be killed before the recorder was up
     killed_ns = time.monotonic_ns()
     process.kill()
     process.wait()
@@ -56,8 +64,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
     assert lost(run) == 0
     assert written <= work_edges(run) <= written + 1
     newest = last_sample_ns(next(run.glob("node-*")))
-    started_late = newest is None and delay < 0.6  # killed before the recorder was up
-    assert started_late or (newest is not None and newest > killed_ns - 1_000_000_000)
+    assert not recorded or (newest is not None and newest > killed_ns - 1_000_000_000)
     report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
     assert report["run"]["status"] == "killed"
     assert any(row["phase"] == "work" for row in report["phases"])
@@ -71,7 +78,9 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
     with probe.watch(model, opt, name="survivor") as run:
         print(run.path, flush=True)
         end = time.monotonic() + 5.0
-        while time.monotonic() < end:
+        steps = 0
+        while time.monotonic() < end or steps < 400:
+            steps += 1
             model(torch.ones(2, 4)).sum().backward(); opt.step(); opt.zero_grad()
             time.sleep(0.005)
     print("trained", flush=True)
@@ -84,7 +93,7 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
     os.kill(first, signal.SIGKILL)
     assert process.stdout.read().strip() == "trained"
     assert process.wait() == 0
-    assert wait_until(lambda: sealed(run), 10)
+    assert wait_until(lambda: sealed(run))
     assert recorder_pid(run) != first
     reader = RunReader(run)
     assert reader.status is RunStatus.FINISHED
@@ -97,22 +106,24 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
 
 
 def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path: Path) -> None:
-    code = PLAIN.replace("compute", "work") + "print('done', flush=True)\n"
-    process = processes.start(code, tmp_path, "9")
+    code = UNTIL_FILE.replace("compute", "work") + "print('done', flush=True)\n"
+    stop = tmp_path / "stop"
+    process = processes.start(code, tmp_path, str(stop))
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     first = await_recorder(run)
     os.kill(first, signal.SIGSTOP)
-    assert wait_until(lambda: recorder_pid(run) not in (None, first), 12)
+    assert wait_until(lambda: recorder_pid(run) not in (None, first))
     second = recorder_pid(run)
     before = {p: p.stat().st_size for p in run.rglob("*-1-0*")}
     os.kill(first, signal.SIGCONT)
-    assert wait_until(lambda: not os.path.exists(f"/proc/{first}"), 5)
+    assert wait_until(lambda: not os.path.exists(f"/proc/{first}"))
     assert {p: p.stat().st_size for p in before if p.exists()} == before  # it wrote nothing more
     assert recorder_pid(run) == second
+    stop.touch()
     assert process.stdout.read().strip() == "done"
     process.wait()
-    assert wait_until(lambda: sealed(run), 10)
+    assert wait_until(lambda: sealed(run))
     _, rows = RunReader(run).rings(0)[0]
     assert np.all(np.diff(rows["sequence"].astype(np.int64)) == 1)  # nothing lost, nothing twice
 
@@ -169,7 +180,7 @@ def test_doctor_removes_what_killed_jobs_left_in_memory(tmp_path: Path) -> None:
     assert out.stderr.startswith("1 rings were read into their runs, ")
     living.kill()
     living.wait()
-    assert wait_until(lambda: sealed(lives), 20)
+    assert wait_until(lambda: sealed(lives))
 
 
 def test_killing_the_ranks_process_group_spares_the_recorder(tmp_path: Path) -> None:

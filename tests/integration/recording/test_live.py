@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from probe.store.live import read_live
+from probe.store.live import Live, LiveDevice, read_live
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.recordings import RecordedRuns, Recording, needs
@@ -40,51 +40,78 @@ print(result.ended, result.samples)
 """
 
 
+OFF_J = 0.35 * 700  # when an update happened is known between two reads
+
+
+def measured(live: Live) -> dict[str, LiveDevice]:
+    return {d.device: d for d in live.devices if d.provenance == "measured"}
+
+
+def live_at(run: Path, *watts: float) -> Live:
+    """The first page that tells these powers, of the cards in their order."""
+    pages: list[Live] = []
+
+    def tells() -> bool:
+        if (live := read_live(run)) is None:
+            return False
+        powers = [device.power_w for _, device in sorted(measured(live).items())]
+        if powers != pytest.approx(watts, rel=0.05):
+            return False
+        pages.append(live)
+        return True
+
+    assert processes.wait_until(tells), read_live(run)
+    return pages[0]
+
+
 def test_the_live_page_says_what_the_rig_spent(tmp_path: Path) -> None:
     """Two counters, power that changes; at the end the last word stays."""
     rig = NvmlRig(tmp_path, gpus=2, power_w=200.0, period_s=0.1)
-    process = processes.start(processes.PLAIN, tmp_path, "9.0", extra=rig.env())
+    began_ns = time.monotonic_ns()
+    stop = tmp_path / "stop"
+    process = processes.start(processes.UNTIL_FILE, tmp_path, str(stop), extra=rig.env())
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
-    began_ns = time.monotonic_ns()
-    time.sleep(4.0)
-    rig.set_power(1, 500.0)
-    time.sleep(3.8)
-    live = read_live(run)
-    assert live is not None
-    devices = {d.device: d for d in live.devices if d.provenance == "measured"}
-    assert set(devices) == {"gpu0", "gpu1"}
-    assert devices["gpu0"].power_w == pytest.approx(200.0, rel=0.05)
-    assert devices["gpu1"].power_w == pytest.approx(500.0, rel=0.05)
-    for index in (0, 1):
-        device = devices[f"gpu{index}"]
-        true = rig.true_energy_j(index, began_ns, device.time_ns)
+    first = live_at(run, 200.0, 200.0)
+    for device in measured(first).values():
         # Begun with the first update that was seen, once the meters were open.
-        assert true - 200.0 * 2.5 <= device.energy_j <= true + 60.0
+        assert 0 <= device.energy_j <= 200.0 * (device.time_ns - began_ns) / 1e9 + OFF_J
+    rig.set_power(1, 500.0)
+    live = live_at(run, 200.0, 500.0)
+    devices = measured(live)
+    for name, earlier in measured(first).items():
+        true = rig.true_energy_j(int(name[-1]), earlier.time_ns, devices[name].time_ns)
+        assert devices[name].energy_j - earlier.energy_j == pytest.approx(true, abs=OFF_J)
     assert live.energy_j() == sum(d.energy_j for d in devices.values())
     assert live.power_w() == pytest.approx(700.0, rel=0.05)
-    assert 0 <= time.monotonic_ns() - live.time_ns < 3e9
-    process.communicate(timeout=60)
-    assert processes.wait_until(lambda: read_live(run) is None, 30)
+    now_ns = time.monotonic_ns()
+    assert live.time_ns <= now_ns
+    assert processes.wait_until(lambda: (page := read_live(run)) and page.time_ns > now_ns)
+    stop.touch()
+    process.communicate(timeout=processes.HUNG_S)
+    assert processes.wait_until(lambda: read_live(run) is None)
     last = read_live(run, linger_s=60.0)
     assert last is not None and all(page.final for page in last.pages)
     later = sum(d.energy_j for d in last.devices if d.provenance == "measured")
     end_ns = min(d.time_ns for d in last.devices if d.provenance == "measured")
     grown = sum(rig.true_energy_j(i, devices[f"gpu{i}"].time_ns, end_ns) for i in (0, 1))
-    assert later - live.energy_j() == pytest.approx(grown, abs=0.35 * 700)
+    assert later - live.energy_j() == pytest.approx(grown, abs=OFF_J)
 
 
 def test_nothing_is_claimed_where_nothing_measures(tmp_path: Path) -> None:
-    process = processes.start(processes.PLAIN, tmp_path, "4.0")
+    stop = tmp_path / "stop"
+    process = processes.start(processes.UNTIL_FILE, tmp_path, str(stop))
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
-    time.sleep(3.0)
+    # Times and a model's watts are known.
+    assert processes.wait_until(lambda: (page := read_live(run)) and page.devices)
     live = read_live(run)
-    process.communicate(timeout=60)
-    assert live is not None  # times and a model's watts are known
-    measured = [d for d in live.devices if d.provenance == "measured"]  # a processor with RAPL
-    assert (live.energy_j() is None) == (not measured)
-    assert (live.power_w() is None) == (not measured)
+    stop.touch()
+    process.communicate(timeout=processes.HUNG_S)
+    assert live is not None
+    unmeasured = not measured(live)  # else a processor with RAPL
+    assert (live.energy_j() is None) == unmeasured
+    assert (live.power_w() is None) == unmeasured
 
 
 def _record_budget(folder: Path) -> None:
@@ -134,7 +161,7 @@ def _record_progress_bar(folder: Path) -> None:
             break
         shown += part
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=processes.HUNG_S) == 0
     (folder / SHOWN).write_bytes(shown)
 
 

@@ -109,7 +109,7 @@ def test_a_package_a_stack_and_the_data_are_told_apart(
         extra = {"PYTHONPATH": fake_numpy(packages, version), "PROBE_DATA": data}
         done = subprocess.run(
             [sys.executable, str(script), config],
-            capture_output=True, text=True, cwd=folder, timeout=60, check=False,
+            capture_output=True, text=True, cwd=folder, timeout=processes.HUNG_S, check=False,
             env=processes.environment(folder / "runs", extra),
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

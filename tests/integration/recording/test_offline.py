@@ -35,7 +35,7 @@ def test_no_process_of_a_run_opens_a_network_socket(tmp_path: Path) -> None:
         tmp_path,
         "2.5",
         prefix=[strace, "-f", "-qq", "-e", "trace=socket,connect", "-o", str(log)],
-        timeout=120,
+        timeout=processes.HUNG_S,
     )
     if "ptrace" in result.stderr:
         pytest.skip(result.stderr)

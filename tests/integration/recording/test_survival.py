@@ -27,18 +27,20 @@ SECONDS, SPELL_S = (64.0, 10.0) if PROVE else (16.0, 3.0)
 STEPS = (
     AWAIT_RECORDER
     + """
-import sys
+import os, sys
 import probe
-ends = []
+ends = []  # of phases: the clock just before each, and just after
 with probe.watch() as run:
     print(run.path, flush=True)
     if sys.argv[2:] != ["at once"]:
         await_recorder(run)
-    end = time.monotonic() + float(sys.argv[1])
-    while time.monotonic() < end:
+    timeless = sys.argv[1].startswith("/")  # until this file is there
+    end = 0.0 if timeless else time.monotonic() + float(sys.argv[1])
+    while len(ends) < 100 or time.monotonic() < end or timeless and not os.path.exists(sys.argv[1]):
         with run.phase("work"):
             time.sleep(0.008)
-        ends.append(time.monotonic_ns())
+            inside_ns = time.monotonic_ns()
+        ends.append((inside_ns, time.monotonic_ns()))
 print(json.dumps(ends), flush=True)
 """
 )
@@ -67,11 +69,11 @@ def fill(disk: Path, seconds: float) -> tuple[int, int]:
     return begin_ns, end_ns
 
 
-def ends_of_phases(run: Path) -> np.ndarray:
-    """When each recorded phase ended, in ns."""
+def recorded(run: Path, ends: np.ndarray) -> np.ndarray:
+    """Whether an end of a phase was recorded between each two clocks, (n, 2) in ns."""
     marks = [rows[rows["kind"] == Record.MARK] for _, rows in RunReader(run).rings(0)]
-    rows = np.concatenate(marks)
-    return np.sort(rows["time_ns"].astype(np.int64))
+    found = np.sort(np.concatenate(marks)["time_ns"].astype(np.int64))
+    return np.searchsorted(found, ends[:, 1], "right") > np.searchsorted(found, ends[:, 0], "left")
 
 
 @pytest.mark.parametrize("number", range(10 if PROVE else 1))
@@ -90,15 +92,13 @@ def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Pat
     flag.unlink()
     end_ns = time.monotonic_ns()
     ends = np.array(json.loads(process.stdout.readline()))
-    assert process.wait(60) == 0
+    assert process.wait(timeout=processes.HUNG_S) == 0
     noise = process.stderr.read()
     assert "Traceback" not in noise, noise
-    assert wait_until(lambda: RunReader(run).status.value == "finished", 30)
-    outside = ends[(ends < begin_ns) | (ends > end_ns + 2e9)]
-    found = ends_of_phases(run)
-    place = np.searchsorted(found, outside)
-    near = np.abs(found[np.minimum(place, len(found) - 1)] - outside) < 2_000_000
-    assert near.mean() >= 0.99, (near.mean(), len(outside), noise)
+    assert wait_until(lambda: RunReader(run).status.value == "finished")
+    outside = ends[(ends[:, 1] < begin_ns) | (ends[:, 1] > end_ns + 2e9)]
+    held = recorded(run, outside)
+    assert held.mean() >= 0.99, (held.mean(), len(outside), noise)
 
 
 def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
@@ -114,14 +114,13 @@ def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
         time.sleep(1.5)
         spells.append(fill(small_disk, SPELL_S))
         time.sleep(1.5)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
-    ends = json.loads(output.splitlines()[-1])
-    assert wait_until(lambda: processes.sealed(run), 30)
-    recorded = ends_of_phases(run)
-    outside = [end for end in ends if not any(begin <= end <= stop + 2e9 for begin, stop in spells)]
-    held = [end for end in outside if np.abs(recorded - end).min() < 5e6]
-    assert len(held) >= 0.99 * len(outside) and len(outside) > 100
+    ends = np.array(json.loads(output.splitlines()[-1]))
+    assert wait_until(lambda: processes.sealed(run))
+    within = [(begin <= ends[:, 1]) & (ends[:, 1] <= stop + 2e9) for begin, stop in spells]
+    outside = ends[~np.any(within, axis=0)]
+    assert recorded(run, outside).mean() >= 0.99 and len(outside) > 100
     report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
     assert report["run"]["status"] == "finished"
     assert report["total"]["coverage"] > 0.8  # samples were kept in memory meanwhile
@@ -133,23 +132,22 @@ def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
 
 def test_a_recorder_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Once before its first beat, and then as often as it comes."""
-    process = processes.start(STEPS, tmp_path, "20" if PROVE else "11", "at once")
+    stop = tmp_path / "stop"
+    process = processes.start(STEPS, tmp_path, str(stop), "at once")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     kills = 5 if PROVE else 3
     for epoch in range(1, kills + 1):
-        assert wait_until(lambda epoch=epoch: signed(run, epoch) is not None, 40)
+        assert wait_until(lambda epoch=epoch: signed(run, epoch) is not None)
         pid = (signed(run, epoch) or (0, 0))[0]
         if epoch > 1:
-            assert wait_until(lambda pid=pid: processes.recorder_pid(run) == pid, 20)
+            assert wait_until(lambda pid=pid: processes.recorder_pid(run) == pid)
         os.kill(pid, signal.SIGKILL)
-    output, _ = process.communicate(timeout=120)
+    stop.touch()
+    output, _ = process.communicate(timeout=processes.HUNG_S)
     assert process.returncode == 0
-    assert wait_until(lambda: processes.sealed(run), 30)
-    ends = np.array(json.loads(output.splitlines()[-1]))
-    recorded = ends_of_phases(run)
-    missing = [end for end in ends if np.abs(recorded - end).min() > 5e6]
-    assert not missing
+    assert wait_until(lambda: processes.sealed(run))
+    assert recorded(run, np.array(json.loads(output.splitlines()[-1]))).all()
     assert current_epoch(run) == kills + 1
     report = json.loads(processes.probe(tmp_path, "report", str(run), "--format", "json").stdout)
     assert report["run"]["status"] == "finished"
@@ -186,12 +184,12 @@ with probe.watch() as run:
 def test_threads_that_come_and_go_take_no_descriptors(tmp_path: Path) -> None:
     number = 10_000 if PROVE else 600
     limits = ["prlimit", "--nofile=256:256"]
-    result = processes.run(THREADS, tmp_path, str(number), prefix=limits, timeout=300)
+    result = processes.run(THREADS, tmp_path, str(number), prefix=limits)
     assert result.returncode == 0, result.stderr
     before, after = map(int, result.stdout.split())
     assert after <= before + 2
     run = processes.only_run(tmp_path)
-    assert wait_until(lambda: processes.sealed(run), 30)
+    assert wait_until(lambda: processes.sealed(run))
     marks = 0
     for name, rows in RunReader(run).rings(0):
         if not name.startswith("main"):
@@ -207,7 +205,7 @@ def test_few_descriptors_harm_no_training(most: int, tmp_path: Path) -> None:
         STEPS, tmp_path, "2", "at once", prefix=["prlimit", f"--nofile={most}:{most}"]
     )
     assert result.returncode == 0, result.stderr
-    assert len(json.loads(result.stdout.splitlines()[-1])) > 50
+    assert len(json.loads(result.stdout.splitlines()[-1])) >= 100
     run = processes.only_run(tmp_path)
     report = processes.probe(tmp_path, "report", str(run))
     assert report.returncode == 0, report.stderr

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from probe.model import RunStatus
-from probe.recorder import loop
+from probe.recorder import loop, sealer
 from probe.recorder.spawn import claim
 from probe.recorder.upkeep import folder, keep
 from probe.report.build import report_of
 from probe.report.build.report import build
 from probe.store import segments
 from probe.store.reader import RunReader
+from tests.fakes import processes
 from tests.fakes.virtual_run import VirtualRun
 
 SECONDS = 60.0
@@ -110,6 +114,30 @@ def _kill() -> None:
     raise Killed
 
 
+class WatchedQueue:
+    """A queue of the thread that seals, which lives in real time; tells when that has done all."""
+
+    def __init__(self, queues: list[WatchedQueue]) -> None:
+        self._entries: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self.is_done = True
+        queues.append(self)
+
+    def put(self, entry: Any) -> None:
+        with self._lock:
+            self.is_done = False
+            self._entries.put(entry)
+
+    def get(self) -> Any:
+        with self._lock:
+            self.is_done = self._entries.empty()
+        return self._entries.get()
+
+
+def await_sealers(queues: list[WatchedQueue]) -> None:
+    assert queues and processes.wait_until(lambda: all(one.is_done for one in queues))
+
+
 def test_old_segments_are_thinned_while_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,9 +149,12 @@ def test_old_segments_are_thinned_while_the_run_goes_on(
     monkeypatch.setattr(loop, "TIDY_S", 10.0)
     monkeypatch.setattr(folder, "KEPT_S", dict.fromkeys(folder.KEPT_S, 20.0))
     monkeypatch.setattr(keep, "FIRST_STEPS", 20)
+    queues: list[WatchedQueue] = []
+    made = SimpleNamespace(SimpleQueue=lambda: WatchedQueue(queues))
+    monkeypatch.setattr(sealer, "queue", made)
     run = VirtualRun(tmp_path, 120.0)
     for at_s in range(15, 120, 15):
-        run.clock.call_after(at_s, lambda: time.sleep(0.15))  # for the thread that seals
+        run.clock.call_after(at_s, lambda: await_sealers(queues))
     run.record()
     thinned = list(run.path.rglob("cold/*-thin.parquet"))
     assert {path.name.partition("-")[0] for path in thinned} == {"samples", "edges", "ledger"}

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from tests.fakes import processes  # noqa: E402
 from tests.fakes.packages import need  # noqa: E402
 from tests.scripts import SCRIPTS  # noqa: E402
 
@@ -70,7 +71,7 @@ def run(program: str, what: str, folder: Path) -> None:
         cwd=SCRIPTS.parents[1],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

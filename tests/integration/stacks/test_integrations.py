@@ -40,7 +40,7 @@ def train(
         cwd=processes.ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=processes.HUNG_S,
         check=False,
     )
 
@@ -52,8 +52,8 @@ def left(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 def ended(run: Path) -> dict[str, Any]:
-    assert processes.wait_until(lambda: processes.sealed(run), 30)
-    assert processes.wait_until(lambda: not processes.has_recorder(run), 30)
+    assert processes.wait_until(lambda: processes.sealed(run))
+    assert processes.wait_until(lambda: not processes.has_recorder(run))
     fields: dict[str, Any] = json.loads((run / "run.json").read_text())
     return fields
 
@@ -204,7 +204,7 @@ def test_below_probe_run_it_is_that_run(tmp_path: Path, framework: str) -> None:
         cwd=processes.ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=processes.HUNG_S,
         check=False,
     )
     (watched,) = left(done)

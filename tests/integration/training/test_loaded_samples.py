@@ -24,7 +24,7 @@ UNKNOWN = {"one by one", "an uneven batch sampler", "cached", "twice"}
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("loaders")
     script = SCRIPT.read_text(encoding="utf-8")
-    done = processes.run(script, folder, extra={"OMP_NUM_THREADS": "1"}, timeout=300)
+    done = processes.run(script, folder, extra={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -61,7 +61,7 @@ def test_runs_of_different_batches_are_compared_by_sample(tmp_path: Path) -> Non
     """
     for size in (5, 5, 50, 50):
         folder, one_thread = str(SCRIPT.parent), {"OMP_NUM_THREADS": "1"}
-        done = processes.run(script, tmp_path, folder, str(size), extra=one_thread, timeout=120)
+        done = processes.run(script, tmp_path, folder, str(size), extra=one_thread)
         assert done.returncode == 0, done.stderr
     out = processes.probe(tmp_path, "compare", "of 5", "of 50", "--format", "json")
     (comparison,) = json.loads(out.stdout)["comparisons"]

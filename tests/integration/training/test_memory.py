@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.fakes import processes
 from tests.scripts import SCRIPTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -38,7 +39,7 @@ def peak(every: int) -> dict:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import processes
 from tests.scripts import SCRIPTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -45,7 +46,7 @@ def lines(log: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> list[str]:
     folder = tmp_path_factory.mktemp("whole")
-    assert start(folder / "snapshots", folder / "log").wait(120) == 0
+    assert start(folder / "snapshots", folder / "log").wait(timeout=processes.HUNG_S) == 0
     found = lines(folder / "log")
     assert found[-1] == "done" and len(found) > 100
     assert len({line.split()[1] for line in found[:-1]}) > 1, "k never changed"
@@ -67,7 +68,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(number, options, whole
     child.wait()
     before = lines(log)
     assert before and before[-1] != "done"
-    assert start(snapshots, log, *options).wait(120) == 0
+    assert start(snapshots, log, *options).wait(timeout=processes.HUNG_S) == 0
     after = lines(log)[len(before) :]
     complete = before if before[-1] in whole else before[:-1]  # a line may be torn
     assert complete == whole[: len(complete)]
@@ -118,7 +119,7 @@ def run_elastic(folder: Path, ranks: int, steps: int, *options: str) -> list[str
     subprocess.run(
         [*command, script, str(folder / "snapshots"), str(log), str(steps), *options],
         env=environment,
-        timeout=180,
+        timeout=processes.HUNG_S,
         capture_output=True,
     )
     return lines(log)[before:]
@@ -166,7 +167,7 @@ def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
         time.sleep(0.002)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    assert start(snapshots, log).wait(120) == 0
+    assert start(snapshots, log).wait(timeout=processes.HUNG_S) == 0
     (run,) = (tmp_path / "runs").glob("2*")
     report = report_of(run)
     assert [row.attempt for row in report.attempts] == [0, 1]

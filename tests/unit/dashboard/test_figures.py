@@ -170,6 +170,9 @@ def test_power_of_few_and_many(devices: int) -> None:
     chart = checked(power.power(watts(devices), SCALE, None))
     assert chart.figure is not None
     lines = [t for t in chart.figure["data"] if t.get("mode") == "lines" and t.get("name")]
+    limits = [line for line in lines if str(line["name"]).startswith("power limit")]
+    assert [line["y"] for line in limits] == [[400.0, 400.0]]
+    lines = [line for line in lines if line not in limits]
     assert len(lines) == (devices if devices <= power.LINES else 1)
     if devices <= power.LINES:
         assert None in lines[0]["y"], "the gap was bridged"

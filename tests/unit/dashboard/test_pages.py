@@ -17,6 +17,7 @@ from dashboard.data.cache import Cache, cached
 from dashboard.page import ChartTable, Page
 from dashboard.pages import pages
 from probe.store.runs import create_run
+from tests.fakes import processes
 
 PAGE = """
 from dash import html
@@ -52,7 +53,7 @@ def test_a_page_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert found.text == f"name\na name\n{tmp_path}\n"
         layout = json.dumps(asker.get("/energy/_dash-layout").get_json())
         assert '"/energy/extra/<name>"' in layout and '"Extra"' in layout
-        assert layout.index('"Runs"') < layout.index('"Gains"') < layout.index('"Sensors"')
+        assert layout.index('"Runs"') < layout.index('"Compare"') < layout.index('"Sensors"')
     finally:
         pages.cache_clear()
         sys.modules.pop("dashboard.pages.extra", None)
@@ -87,18 +88,18 @@ def test_who_asks_meanwhile_waits_for_the_answer() -> None:
     def slow(run: Run) -> int:
         calls.append(1)
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(processes.HUNG_S)
         return len(calls)
 
     answers: list[int] = []
     askers = [threading.Thread(target=lambda: answers.append(slow(run))) for _ in range(4)]
     for asker in askers:
         asker.start()
-    assert begun.wait(10)
+    assert begun.wait(processes.HUNG_S)
     assert run.double(1) == 2  # another answer does not wait
     go_on.set()
     for asker in askers:
-        asker.join(10)
+        asker.join(processes.HUNG_S)
     assert answers == [1] * 4
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from dashboard.pages import _gains_form, _run_table, runs
 from dashboard.pages._run_table import Asked
 from probe.store.catalogue.labels import change_labels
 from probe.store.runs import create_run
+from tests.fakes import processes
 from tests.fakes.stored_run import counter, energy_source, stored_run
 
 NS = 10**9
@@ -84,9 +84,7 @@ def test_what_takes_most_is_found_out_in_the_background_and_kept(directory: Path
     (row,) = library.rows()
     assert row["hungriest"] is None
     library.look_into([row])
-    deadline = time.monotonic() + 30
-    while library.rows()[0]["hungriest"] is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert processes.wait_until(lambda: library.rows()[0]["hungriest"] is not None)
     found = library.rows()[0]
     takes = found["hungriest"]
     assert takes is not None and takes["phase"] == "backward" and 0.3 < takes["share"] < 0.7

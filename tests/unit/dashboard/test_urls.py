@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.pages.gains import comparison_query
+from dashboard.pages._comparison import query as comparison_query
 from dashboard.urls import Selection, chart, run
 
 
@@ -21,7 +21,7 @@ def test_a_state_goes_into_an_address_and_comes_back(span, devices) -> None:
         span = None
     state = Selection(span, None, tuple(devices))
     query = parse_qs(urlsplit(run("an id", state)).query)
-    back = Selection.of(query.get("t", [None])[0], query.get("d", [None])[0])
+    back = Selection.of({key: values[0] for key, values in query.items()})
     assert back.devices == state.devices
     assert (back.span is None) == (span is None)
     if span is not None and back.span is not None:
@@ -33,7 +33,7 @@ def test_a_state_goes_into_an_address_and_comes_back(span, devices) -> None:
     st.text() | st.integers() | st.none(),
 )
 def test_any_query_is_a_state_of_any_run(t, d) -> None:
-    low, high = Selection.of(t, d).within(12.0)
+    low, high = Selection.of({"t": t, "d": d}).within(12.0)
     assert 0 <= low < high <= 12.0
 
 
@@ -53,7 +53,7 @@ def test_any_query_is_a_state_of_any_run(t, d) -> None:
     ],
 )
 def test_which_part_of_twelve_seconds(t: str, within: tuple[float, float]) -> None:
-    assert Selection.of(t).within(12.0) == pytest.approx(within)
+    assert Selection.of({"t": t}).within(12.0) == pytest.approx(within)
 
 
 def test_names_cannot_leave_their_place_in_an_address() -> None:

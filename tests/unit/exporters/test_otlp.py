@@ -14,6 +14,7 @@ from exporters import ExportRefused
 from exporters._shared import metrics
 from exporters.otlp import points
 from exporters.otlp.pusher import Pusher, page_data
+from tests.fakes import processes
 from tests.fakes.otlp_collector import Collector, figures
 
 from .test_prometheus_metrics import run
@@ -57,7 +58,7 @@ def test_a_live_page_counts_from_the_begin() -> None:
 def test_live_runs_are_sent_until_the_end() -> None:
     with Collector() as collector:
         pusher = Pusher(lambda: [run(name="a\nb")], collector.url, every_s=0.05)
-        assert collector.arrived.wait(10.0)
+        assert collector.arrived.wait(processes.HUNG_S)
         pusher.close()
     assert len(collector.requests) >= 2  # one more at the end
     sent = figures(collector.requests[-1].resource_metrics[0])

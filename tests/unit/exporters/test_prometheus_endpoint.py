@@ -17,6 +17,7 @@ import pytest
 from exporters import ExportRefused
 from exporters.prometheus import http_server
 from exporters.prometheus.endpoint import Address, Endpoint
+from tests.fakes import processes
 from tests.fakes.half_open import HALF, answer, closed_by_peer, half_open
 
 
@@ -37,17 +38,17 @@ def descriptors() -> int:
 
 @pytest.mark.parametrize("sent", [HALF, b"", b"GET"])
 def test_500_half_open_requests_block_nobody_and_hold_little(
-    endpoint: Endpoint, sent: bytes
+    endpoint: Endpoint, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(http_server, "HEAD_TIMEOUT_S", 3600.0)  # they do not end by themselves
     before, threads = descriptors(), threading.active_count()
     with half_open(endpoint.port, 500, sent) as connections:
         for _ in range(3):
-            status, _, seconds = answer(url(endpoint))
-            assert status == 200 and seconds < 1.0
+            assert answer(url(endpoint))[0] == 200
         # Of both ends, 500 belong to this test.
         assert descriptors() - before - len(connections) <= http_server.MAX_WAITING + 8
         assert threading.active_count() == threads
-        assert closed_by_peer(connections[0], 1.0)
+        assert closed_by_peer(connections[0])
 
 
 def test_a_half_open_request_ends_by_itself(
@@ -55,12 +56,15 @@ def test_a_half_open_request_ends_by_itself(
 ) -> None:
     monkeypatch.setattr(http_server, "HEAD_TIMEOUT_S", 0.1)
     with half_open(endpoint.port, 1) as (connection,):
-        assert closed_by_peer(connection, 10.0)
+        assert closed_by_peer(connection)
 
 
-def test_a_head_that_never_ends_is_cut_off(endpoint: Endpoint) -> None:
+def test_a_head_that_never_ends_is_cut_off(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "HEAD_TIMEOUT_S", 3600.0)
     with half_open(endpoint.port, 1, HALF + b"x" * (http_server.HEAD_LIMIT + 1)) as (connection,):
-        assert closed_by_peer(connection, 4.0)
+        assert closed_by_peer(connection)
 
 
 def test_a_head_in_parts_is_answered(endpoint: Endpoint) -> None:
@@ -92,7 +96,7 @@ def test_a_failing_accept_backs_off(endpoint: Endpoint) -> None:
     selector.unregister(real)
     endpoint._server._listener = Short()  # type: ignore[assignment]
     selector.register(endpoint._server._listener, 1)
-    status, _, _ = answer(url(endpoint))
+    status, _ = answer(url(endpoint))
     assert status == 200 and len(calls) < 10
 
 
@@ -168,7 +172,9 @@ def test_with_tls_too_half_a_handshake_blocks_nobody(tmp_path: Path) -> None:
         with half_open(opened.port, 100, b"\x16\x03"):
             trusted = ssl.create_default_context(cafile=str(certificate))
             with urllib.request.urlopen(
-                f"https://127.0.0.1:{opened.port}/metrics", timeout=10, context=trusted
+                f"https://127.0.0.1:{opened.port}/metrics",
+                timeout=processes.HUNG_S,
+                context=trusted,
             ) as response:
                 assert response.status == 200
     finally:

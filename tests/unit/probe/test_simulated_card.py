@@ -17,6 +17,7 @@ from probe.clock import MonotonicClock
 from probe.model import DeviceRequest
 from probe.simulated_card.library import PERIOD_NS, SimulatedLibrary, install
 from probe.simulated_card.tape import TapeReader, TapeWriter
+from tests.fakes import processes
 from tests.fakes.sensor_driver import in_child
 
 BEGIN_NS = 5_000_000_000_000
@@ -141,25 +142,27 @@ def test_it_never_takes_the_place_of_a_library_that_is_loaded(tmp_path: Path) ->
 def test_a_reader_sees_what_another_process_appends(tmp_path: Path) -> None:
     path = tmp_path / "tape"
     tape = written(path, [(BEGIN_NS, 100.0)])
-    reading = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from pathlib import Path; "
-            "from probe.simulated_card.tape import TapeReader; "
-            "tape = TapeReader(Path(sys.argv[1])); print(tape.begin_ns, flush=True); "
-            "sys.stdin.readline(); print(tape.joules(int(sys.argv[2])))",
-            *(str(path), str(BEGIN_NS + 3 * 10**9)),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    reading = processes.closed_after_test(
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import sys; from pathlib import Path; "
+                "from probe.simulated_card.tape import TapeReader; "
+                "tape = TapeReader(Path(sys.argv[1])); print(tape.begin_ns, flush=True); "
+                "sys.stdin.readline(); print(tape.joules(int(sys.argv[2])))",
+                *(str(path), str(BEGIN_NS + 3 * 10**9)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     )
     assert reading.stdout is not None
     assert int(reading.stdout.readline()) == BEGIN_NS
     tape.write(BEGIN_NS + 10**9, 300.0)
     tape.close()
-    said, _ = reading.communicate("\n", timeout=60)
+    said, _ = reading.communicate("\n", timeout=processes.HUNG_S)
     assert float(said) == pytest.approx(100 + 2 * 300)
     assert path.stat().st_size == 16 * 3
 

@@ -71,7 +71,7 @@ def test_the_token_is_not_printed_into_a_log(tmp_path: Path) -> None:
         check=True,
         cwd=processes.ROOT,
         env=processes.environment(runs),
-        timeout=60,
+        timeout=processes.HUNG_S,
     )
     assert "need the token" in done.stdout
     assert "correct-horse" not in done.stdout + done.stderr

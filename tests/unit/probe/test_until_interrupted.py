@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from probe.until_interrupted import until_interrupted
+from tests.fakes import processes
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -20,6 +21,6 @@ def test_a_signal_that_comes_while_an_event_is_locked(number: int) -> None:
         open_.callback(closed.append, "server")
         with event._cond:  # type: ignore[attr-defined]  # as `wait` does for an instant
             os.kill(os.getpid(), number)
-            event.wait(60)
+            event.wait(processes.HUNG_S)
         pytest.fail("the signal did not end the block")
     assert closed == ["server"] and signal.getsignal(signal.SIGTERM) is previous

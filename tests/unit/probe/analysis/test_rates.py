@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -138,3 +138,27 @@ def test_intervals_hold_the_level_of_each_phase(quantity: str) -> None:
     assert phases == WORLDS * len(PHASES)
     assert stated >= 0.6 * phases
     assert held >= 0.93 * stated
+
+
+@pytest.mark.parametrize("moves_at", [None, 2, 200, -1])
+def test_a_counter_that_hardly_ever_moves(moves_at: int | None) -> None:
+    """Most cards are never power-capped: then each phase is known, else none is."""
+    random = np.random.default_rng(5)
+    world = World.of(random, dict.fromkeys(PHASES, 0.0))
+    end_s = float(world.edges_s[-1])
+    at = np.cumsum(0.1 * random.uniform(0.95, 1.05, int(end_s / 0.1) - 20))
+    value = np.zeros(len(at))
+    if moves_at is not None:
+        value[moves_at:] = 0.01
+    spans, run = timeline(world), (0, int(1e9 * end_s))
+    counter = replace(source("power_cap_time", Kind.COUNTER, None), unit="s")
+    readings = Series(
+        counter, np.round(1e9 * at).astype(np.int64), value, np.full(len(at), 3_000, np.int64)
+    )
+    statistics = replay(readings, spans, run, 0, [])
+    rows = rate_rows(counter, spans.totals().seconds, spans.name, end_s, statistics)
+    for row in rows:
+        if moves_at is None:
+            assert (row.value, row.interval, row.status) == (0.0, (0.0, 0.0), Status.RESOLVED)
+        else:
+            assert row.value is None or row.status is not Status.RESOLVED

@@ -24,6 +24,7 @@ from probe.sensors import SensorContext
 from probe.sensors.cards import card_of
 from probe.sensors.nvml.calibration import Calibration, folder, load, save
 from probe.sensors.nvml.energy import NvmlEnergySensor
+from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT, in_child
 
@@ -138,7 +139,7 @@ def test_without_cuda_it_says_so() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert done.returncode == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import processes
 from tests.uncompiled_plugin import COMPILED, ROOT
 
 needs_compiler = pytest.mark.skipif(
@@ -115,7 +116,7 @@ def test_plain_python_does_the_same() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=processes.HUNG_S,
     )
     assert "phases: plain" in done.stdout
     assert done.returncode == 0, done.stdout[-4000:]

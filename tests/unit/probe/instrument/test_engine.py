@@ -19,6 +19,7 @@ from probe.instrument import PhaseEngine
 from probe.instrument.patches import registry
 from probe.ring.layout import Code, EndCode, Record
 from probe.ring.writer import RingWriter
+from tests.fakes import processes
 from tests.fakes.phase_recording import watched
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -213,7 +214,7 @@ class TestThreads:
                 done.set()
 
             _thread.start_new_thread(native, ())
-            assert done.wait(10)
+            assert done.wait(processes.HUNG_S)
             pythonic: list[Any] = []
             thread = threading.Thread(target=lambda: pythonic.append(machine.communication_begin()))
             thread.start()
@@ -248,7 +249,7 @@ class TestThreads:
                 done.set()
 
             _thread.start_new_thread(native, ())
-            assert done.wait(10)
+            assert done.wait(processes.HUNG_S)
             assert machine.base() == Code.COMMUNICATION
             machine.backward_end(token, True)
         assert run.sequence() == ["startup", "backward", "communication", "other"]
@@ -269,7 +270,7 @@ class TestThreads:
                     done.set()
 
                 _thread.start_new_thread(native, ())
-                assert done.wait(10)
+                assert done.wait(processes.HUNG_S)
                 machine.backward_end(token, True)
         assert run.steps == 2 and run.micros == [1, 1]
 

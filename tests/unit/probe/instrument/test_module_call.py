@@ -25,6 +25,7 @@ from probe.instrument.patches.wrappers import (  # noqa: E402
     Listener,
     around_backward,
 )
+from tests.fakes import processes  # noqa: E402
 from tests.uncompiled_plugin import ROOT  # noqa: E402
 
 ORIGINAL = nn.Module.__call__
@@ -387,7 +388,7 @@ def test_a_module_that_dies_never_waits() -> None:
     dying = threading.Thread(target=nets.clear)
     with module_call._lock:
         dying.start()
-        dying.join(5)
+        dying.join(processes.HUNG_S)
         waited = dying.is_alive()
     dying.join()
     assert not waited and listening.module() is None

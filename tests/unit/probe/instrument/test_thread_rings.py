@@ -9,6 +9,7 @@ from probe.instrument.thread_rings import MOST_THREADS, ThreadRings
 from probe.ring.layout import Record
 from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
+from tests.fakes import processes
 
 CODE = 64
 
@@ -69,13 +70,13 @@ def test_threads_beyond_the_most_are_counted_and_come_in_later(tmp_path: Path) -
         assert ring is not None
         ring.enter(CODE)
         ready.release()
-        stay.wait(30)
+        stay.wait(processes.HUNG_S)
 
     threads = [threading.Thread(target=holds) for _ in range(MOST_THREADS)]
     for thread in threads:
         thread.start()
     for _ in threads:
-        assert ready.acquire(timeout=30)
+        assert ready.acquire(timeout=processes.HUNG_S)
     assert rings.here() is None and rings.here() is None
     assert rings.missing().startswith("2 edges of threads are missing: only 64")
     stay.set()

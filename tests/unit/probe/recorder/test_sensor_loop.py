@@ -11,8 +11,10 @@ import pytest
 from probe.clock import MonotonicClock
 from probe.errors import SensorUnavailable
 from probe.model import Gap, Kind, Provenance, Reading, Sample, Source
+from probe.recorder.sensors import sensor_loop
 from probe.recorder.sensors.sensor_loop import SensorLoop, run_in_thread
 from probe.sensors import SensorContext
+from tests.fakes import processes
 from tests.fakes.virtual_clock import VirtualClock
 
 SOURCE = Source(
@@ -32,6 +34,7 @@ class Slow:
     """Wants to be read 0.1 s after it was opened, then every 1.4 s."""
 
     name: ClassVar[str] = "slow"
+    every_ns: ClassVar[int] = 14 * NS // 10
 
     def __init__(self, context: SensorContext) -> None:
         self.absent: list[object] = []
@@ -45,7 +48,7 @@ class Slow:
 
     def read(self) -> Iterable[Reading]:
         now = self._clock.now_ns()
-        late, self.due_ns = now - self.due_ns, now + 14 * NS // 10
+        late, self.due_ns = now - self.due_ns, now + self.every_ns
         return [Sample("slow", now, late / NS)]
 
     def next_read_ns(self) -> int:
@@ -109,15 +112,19 @@ def test_a_sensor_that_is_not_there_says_why() -> None:
 
 
 @pytest.mark.parametrize(("kind", "readings"), [(Slow, 1), (Failing, 1)])
-def test_a_thread_ends_amid_its_wait(kind: type, readings: int) -> None:
-    """Slow waits 1.4 s between reads, Failing one second between tries."""
+def test_a_thread_ends_amid_its_wait(
+    kind: type, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow waits between reads, Failing between tries: here for ever."""
+    for name in ("_LONGEST_WAIT_S", "_RETRY_S"):
+        monkeypatch.setattr(sensor_loop, name, 3600.0)
+    monkeypatch.setattr(Slow, "every_ns", 3600 * NS)
     loop = SensorLoop(kind, SensorContext(clock=MonotonicClock(), pids=(), requests=()))
     join = run_in_thread(loop)
     taken: list[Reading] = []
     while len(taken) < readings:
         time.sleep(0.01)
         taken += loop.take()
-    began = time.monotonic()
     loop.stop()
-    assert join(10.0) and time.monotonic() - began < 0.9
+    assert join(processes.HUNG_S)
     assert len(loop.take()) == 1

@@ -56,7 +56,7 @@ stacks = StackDumps(Path(sys.argv[1]), 0.3)
 child = os.fork()
 if child == 0:
     sys.exit(7)  # the interpreter's end, with all that is registered for it
-until = time.monotonic() + 20
+until = time.monotonic() + 300
 while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < until:
     time.sleep(0.01)
 if ended[0] == 0:

@@ -14,6 +14,7 @@ import pytest
 from probe.model import Provenance, Sample
 from probe.sensors import SensorContext
 from probe.sensors.codecarbon import CodeCarbonSensor
+from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 
 ALONE = """
@@ -45,7 +46,7 @@ def alone(folder: Path, env: dict[str, str]) -> dict[str, Any]:
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=processes.HUNG_S,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes import processes
 from tests.fakes.nvml import Control, NvmlRig
 from tests.fakes.sensor_driver import in_child
 
@@ -88,7 +89,7 @@ def test_another_process_sees_the_same_device(tmp_path: Path) -> None:
         env={**os.environ, **rig.env()},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=processes.HUNG_S,
         check=True,
     )
     assert done.stdout.split() == [rig.uuid(0), "absent"]

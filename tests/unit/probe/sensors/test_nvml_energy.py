@@ -17,6 +17,7 @@ from probe.model import DeviceRequest, Gap, Kind, Reading, Sample, Source
 from probe.sensors import SensorContext
 from probe.sensors._schedule import SPARSE_READS
 from probe.sensors.nvml.energy import NvmlEnergySensor
+from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT, drive, in_child
 
@@ -341,7 +342,13 @@ def test_without_a_driver_the_reason_names_the_library() -> None:
     command = [sys.executable, "-c", script]
     env = dict(os.environ)
     done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=True
+        command,
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=True,
     )
     if "a driver" in done.stdout:
         pytest.skip("this machine has an NVIDIA driver")

@@ -19,6 +19,7 @@ from probe.recorder.spawn import claim, current_epoch
 from probe.session import recorder_supervisor
 from probe.session.recorder_supervisor import SEAL_WAIT_S, Supervisor
 from probe.store.layout import lease_path
+from tests.fakes import processes
 from tests.fakes.virtual_clock import NS, VirtualClock
 
 NO_SUCH_PID = 2**22 + 1  # above the kernel's largest
@@ -257,13 +258,13 @@ def test_a_recorder_that_does_not_start_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: VirtualClock
 ) -> None:
     """Its interpreter hangs, say on a file server; the training begins."""
-    stuck = subprocess.Popen(["sleep", "60"])
+    stuck = subprocess.Popen(["sleep", "3600"])
     monkeypatch.setattr(recorder_supervisor, "spawn", lambda run, epoch: stuck)
     monkeypatch.setattr(recorder_supervisor, "START_WAIT_S", 0.1)
     starting = threading.Thread(target=Supervisor(tmp_path, Ring(), clock).start)  # type: ignore[arg-type]
     try:
         starting.start()
-        starting.join(10)
+        starting.join(processes.HUNG_S)
         assert not starting.is_alive()
     finally:
         stuck.kill()

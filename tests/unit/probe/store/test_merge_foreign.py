@@ -74,7 +74,6 @@ def test_a_member_goes_along(tmp_path: Path) -> None:
     assert (main / "members" / "rank-00001-7-5.json").is_file()
 
 
-@pytest.mark.timeout(20)
 def test_links_and_special_files_are_left_out_and_named(tmp_path: Path) -> None:
     main, part = two_parts(tmp_path)
     secret = tmp_path / "secret"

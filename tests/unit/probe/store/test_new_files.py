@@ -93,7 +93,6 @@ def test_the_log_and_the_lease_of_a_recorder(tmp_path: Path, precious: Path) -> 
     assert precious.read_text() == PRECIOUS and not (tmp_path / "made").exists()
 
 
-@pytest.mark.timeout(10)
 def test_looking_makes_nothing_elsewhere(tmp_path: Path, precious: Path) -> None:
     layout.node_dir(tmp_path).mkdir()
     write_live(tmp_path, LivePage(time_ns=1, wall_s=time.time(), node="x"))

@@ -17,6 +17,7 @@ from probe.store.members import Member
 from probe.store.processes import boot_id, is_alive, start_ticks
 from probe.store.reader import RunReader
 from probe.store.runs import create_run, find_run, list_runs, new_run_id
+from tests.fakes import processes
 
 
 def make(tmp_path: Path, run_id: str = "20260101-000000-aaa", name: str = "x") -> Path:
@@ -88,10 +89,7 @@ def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     ticks = start_ticks(child.pid)
     assert ticks is not None
-    deadline = time.monotonic() + 5
-    while is_alive(child.pid, ticks) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_alive(child.pid, ticks)
+    assert processes.wait_until(lambda: not is_alive(child.pid, ticks))
     child.wait()
 
 

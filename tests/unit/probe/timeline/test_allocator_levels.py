@@ -99,14 +99,18 @@ def test_a_pause_attributes_no_peak(tmp_path: Path) -> None:
 
 
 def test_reading_takes_a_thousandth_of_the_time(tmp_path: Path) -> None:
-    import time
+    now_ns = 0
 
     def slow() -> dict[str, dict[str, dict[str, int]]]:
-        time.sleep(2e-4)
+        nonlocal now_ns
+        now_ns += 200_000
         return Allocator().statistics()
 
-    memory = CudaMemory(slow, RingWriter(tmp_path / "m.ring", capacity=1024))
-    begin, reads = time.perf_counter(), 0
-    while time.perf_counter() - begin < 0.3:
-        reads += memory.allocated() >= 0
-    assert reads == 64  # one burst; the pause after it lasts 64 × 0.2 ms × 1000
+    ring = RingWriter(tmp_path / "m.ring", capacity=1024)
+    memory = CudaMemory(slow, ring, now_ns=lambda: now_ns)
+    reads = []
+    while now_ns < 60_000_000_000:
+        reads.append(memory.allocated() >= 0)
+        now_ns += 1_000_000
+    assert reads[:64] == [True] * 64 and not any(reads[64:12_000])  # a burst, and the pause
+    assert sum(reads) * 200_000 <= now_ns / 1000 + 64 * 200_000  # the pause after the last is cut

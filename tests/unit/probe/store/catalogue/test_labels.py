@@ -15,6 +15,7 @@ from probe.errors import StoreError, UsageError
 from probe.store import layout
 from probe.store.catalogue.labels import MOST_NOTE_BYTES, Labels, change_labels, read_labels
 from probe.store.runs import create_run
+from tests.fakes import processes
 
 ID = "20260101-000000-aaa"
 
@@ -79,7 +80,7 @@ def test_writers_of_one_run_and_of_many_lose_nothing(tmp_path: Path) -> None:
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join(processes.HUNG_S)
         assert writer.exitcode == 0
     expected = {f"w{writer}-{number}" for writer in range(4) for number in range(7)}
     assert set(read_labels(same).tags) == expected
