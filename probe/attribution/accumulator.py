@@ -77,8 +77,7 @@ class Accumulator:
             begin_s: of the run; what the counter did before is not the run's.
         """
         self.statistics = Statistics()
-        self._response, self._exact = response, exact
-        self._polled, self._hint = polled, hint
+        self._response, self._exact, self._polled, self._hint = response, exact, polled, hint
         self._begin_s = begin_s
         self._finder: UpdateFinder = finder or CounterUpdateFinder()
         self._updates = UpdateQueue()
@@ -92,8 +91,7 @@ class Accumulator:
         self._most_slack_s = np.inf
         self._counted_s = -np.inf  # spans that end by then are in the moments
         self.resumed = False
-        self._skipped_before = 0
-        self._searched_rows = 0
+        self._skipped_before = self._searched_rows = 0
 
     def resume(self, statistics: Statistics) -> None:
         """Go on from statistics that another accumulator gathered.
@@ -233,8 +231,8 @@ class Accumulator:
         )
 
     def _open(self, likely: LikelyLanes) -> None:
-        statistics = self.statistics
         self._lanes.open(likely, self._searched_rows)
+        statistics = self.statistics
         statistics.response_from = "run" if self._response is None else "calibration"
         exact = self._finder.exact and self._response is None
         delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)
@@ -281,8 +279,6 @@ class Accumulator:
         allocate(columns, spans.codes(), self._spans, updates, _REACH_S, fine=fine)
         self.statistics.widen()
         return cut(spans, columns)
-
-    # -- what identifiability is judged by ---------------------------------------------
 
     def _count_occupancy(self, updates: Updates) -> None:
         occupancy = self.statistics.occupancy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -17,8 +16,7 @@ from probe.attribution.meter_kinds import accumulator_of
 from probe.attribution.response.response import Response
 from probe.calibrate import entries, render
 from probe.calibrate.measure import measure
-from probe.cli.commands.calibrate import run
-from probe.errors import UsageError
+from probe.cli.main import main
 from probe.model import DeviceRequest
 from probe.sensors import SensorContext
 from probe.sensors.cards import card_of
@@ -128,9 +126,11 @@ def test_it_prints_entries_that_the_database_takes(more: dict[str, float]) -> No
     assert power.window_s == 0.025
 
 
-def test_a_record_ends_with_npz() -> None:
-    with pytest.raises(UsageError, match="npz"):
-        run(argparse.Namespace(seconds=None, record=Path("reads.csv")))
+def test_a_record_ends_with_npz(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["calibrate", "--record", "reads.csv"])
+    assert ended.value.code == 2
+    assert "reads.csv does not end with .npz" in capfd.readouterr().err
 
 
 def test_without_cuda_it_says_so() -> None:
