@@ -129,7 +129,7 @@ def test_it_prints_entries_that_the_database_takes(more: dict[str, float]) -> No
 def test_a_record_ends_with_npz(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["calibrate", "--record", "reads.csv"])
-    assert ended.value.code == 2
+    assert ended.value.code == 1
     assert "reads.csv does not end with .npz" in capfd.readouterr().err
 
 
