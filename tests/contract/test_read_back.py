@@ -11,7 +11,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -248,12 +247,11 @@ def words(component: object) -> str:
     return words(getattr(component, "children", None) or "")
 
 
-def test_the_page(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page(report: Report) -> None:
     """The dashboard's first lines, its six figures, and the table behind its chart of phases."""
     from dashboard.figures.phases import phases
     from dashboard.pages import _run_summary
 
-    monkeypatch.setattr(_run_summary, "app_context", lambda: SimpleNamespace(href=str))
     first = answer(report)
     head = words(_run_summary.head(report)).replace("\u00a0", " ")
     assert head.startswith(f"{first.headline} {first.used}")
