@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,8 @@ class Notebook:
     def run(self, *cells: str, interrupted: bool = False) -> list[list[dict[str, Any]]]:
         """The outputs of each cell. ``interrupted``: the last one is, once it has trained."""
         self._notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        asyncio.run(self._run(interrupted))
+        with ThreadPoolExecutor(1) as pool:  # other tests of this process have a running loop
+            pool.submit(asyncio.run, self._run(interrupted)).result()
         return [cell.outputs for cell in self._notebook.cells]
 
     async def _run(self, interrupted: bool) -> None:
