@@ -113,7 +113,8 @@ def train(run: Any, options: Any, draw: Any) -> None:
             dist.all_reduce(went_on, dist.ReduceOp.MIN)
         if not went_on.item():
             break
-        if dies and time.monotonic() > began + options.die:
+        has_saved = not options.save or saved > began  # a busy machine may be late with it
+        if dies and has_saved and time.monotonic() > began + options.die:
             os.kill(os.getpid(), signal.SIGKILL)
         if options.save and time.monotonic() > saved + options.save:
             with run.phase("checkpoint"):

@@ -74,7 +74,9 @@ def pipeline(folder: Path, schedule: str, ranks: int, transfer_s: float) -> Pipe
 def test_bubble_and_transfer_are_told_apart(schedule: str, ranks: int, tmp_path: Path) -> None:
     fast = pipeline(tmp_path / "fast", schedule, ranks, 0.0)
     bubble_s = fast.step_s * (ranks - 1) / (MICROS + ranks - 1)
-    assert fast.bubble_s == pytest.approx([bubble_s] * ranks, rel=0.1)
+    # A rank that a busy machine holds up is waited for: by as much as the step is too long.
+    held_up_s = max(0.0, fast.step_s - (MICROS + ranks - 1) * (FORWARD_S + BACKWARD_S))
+    assert fast.bubble_s == pytest.approx([bubble_s] * ranks, rel=0.1, abs=held_up_s)
     assert max(fast.transfer_s) < 0.1 * fast.step_s
     assert "waiting for neighbours in the pipeline" in fast.text
 
