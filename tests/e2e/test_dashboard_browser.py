@@ -42,6 +42,7 @@ PAGES = {
     "no-such-run": "run/nothing",
     "nowhere": "nowhere",
 }
+LARGE = ("crew", "eight")
 OF_THE_SAME_PARTS = ("killed", "modules")  # as "eight": axe looks at them in `make test-full`
 # Where every rule of axe is looked at, and where only what lies on what, how faint, how wide.
 APPEARANCES = [
@@ -159,7 +160,7 @@ def await_range(page: Any, view: str, span: list[float]) -> None:
 
 @pytest.mark.parametrize(("examined", "looked_at"), APPEARANCES)
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.full) if n == "crew" else n for n in PAGES]
+    "name", [pytest.param(n, marks=pytest.mark.full) if n in LARGE else n for n in PAGES]
 )
 def test_every_page_is_whole_for_everybody(
     name: str,
