@@ -125,6 +125,8 @@ def _callbacks(app: Dash) -> None:
         Input(_TICK, "n_intervals"),
         Input(_SLOW_TICK, "n_intervals"),
         State(_SEEN, "data"),
+        # A tick in the meantime would make Dash drop the answer: on a busy machine, for ever.
+        running=[(Output(_SLOW_TICK, "disabled"), True, False)],
     )
     def follow(run_id: Any, _tick: Any, _slow: Any, seen: Any) -> Any:
         try:

@@ -42,7 +42,7 @@ PAGES = {
     "no-such-run": "run/nothing",
     "nowhere": "nowhere",
 }
-LARGE = ("crew", "eight")
+LARGE = ("crew",)
 OF_THE_SAME_PARTS = ("killed", "modules")  # as "eight": axe looks at them in `make test-full`
 # Where every rule of axe is looked at, and where only what lies on what, how faint, how wide.
 APPEARANCES = [
