@@ -44,19 +44,19 @@ def run_stage(name: str, card: Card, length: Length, folder: Path) -> str:
     """Run one stage here and keep its result. Returns why it failed; empty if it did not."""
     began = time.monotonic()
     try:
-        found = STAGES[name](card, length, folder)
+        result = STAGES[name](card, length, folder)
     except (NothingToReport, SensorUnavailable, OSError) as error:
-        found = {"failed": str(error)}
+        result = {"failed": str(error)}
     about = {"stage": name, "card": card.name, "short": length is SHORT, "machine": machine()}
     about["seconds"] = round(time.monotonic() - began, 1)
     draft = folder / f"{name}.tmp"
-    draft.write_text(json.dumps(about | found, indent=1, default=str) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(about | result, indent=1, default=str) + "\n", encoding="utf-8")
     draft.replace(folder / f"{name}.json")
     for file in folder.glob(f"{name}.*"):
         if file.stat().st_size > MOST_BYTES:
             file.unlink()
             return f"{file.name} was larger than {MOST_BYTES >> 20} MiB"
-    return str(found.get("failed", ""))
+    return str(result.get("failed", ""))
 
 
 def main(arguments: list[str] | None = None) -> int:

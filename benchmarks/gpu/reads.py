@@ -102,7 +102,7 @@ def raw_reads(card: Card, seconds: float, record: Path) -> dict[str, Any]:
     edge_s = np.array([edge.time_ns / NS_PER_S for edge in edges])
     busy = np.array([edge.busy for edge in edges])
     np.savez_compressed(record, reads=table, edge_s=edge_s, busy=busy)
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "driver": driver,
         "reads": len(table),
         "every_ms": round(1e3 * float(np.median(np.diff(table[:, 0]))), 3),
@@ -113,8 +113,8 @@ def raw_reads(card: Card, seconds: float, record: Path) -> dict[str, Any]:
         ("instant power", 3, PowerUpdateFinder()),
         ("average power", 4, PowerUpdateFinder()),
     ):
-        found[name] = _response(table, column, finder, edge_s, busy)
-    return found
+        figures[name] = _response(table, column, finder, edge_s, busy)
+    return figures
 
 
 def _ratio(table: Table) -> float | None:
@@ -131,10 +131,10 @@ def _response(
 ) -> dict[str, Any]:
     """Period, and how the meter shows power; or why that is not known."""
     origin_s = edge_s[0]
-    known = table[np.isfinite(table[:, column])]
-    if len(known) < _FEWEST:
+    reads = table[np.isfinite(table[:, column])]
+    if len(reads) < _FEWEST:
         return {"absent": "it has no values"}
-    first = finder.feed(known[:, 0] - origin_s, known[:, 1], known[:, column])
+    first = finder.feed(reads[:, 0] - origin_s, reads[:, 1], reads[:, column])
     updates = Updates.concat([first, finder.finish()])
     inside = (updates.time_s > 0.3) & (updates.time_s < edge_s[-1] - origin_s - 0.3)
     updates = updates.take(inside)

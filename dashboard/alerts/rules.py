@@ -1,4 +1,4 @@
-"""What a user may ask to hear of, written as words: ``no step for 10 min``, ``energy > 5 kWh``."""
+"""The rules that a user can write as words: ``no step for 10 min``, ``energy > 5 kWh``."""
 
 from __future__ import annotations
 

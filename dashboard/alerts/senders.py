@@ -1,4 +1,4 @@
-"""Tell somebody: a command without a shell, a webhook; each has ten seconds."""
+"""Sends an alert to a command (without a shell) or a webhook; each has ten seconds."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _EXAMPLE = 'rules = ["no step for 10 min"]'
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Rules, and who hears of them: a command (its words, no shell), a webhook, or the page."""
+    """The rules, and who is notified: a command (its words, no shell) and a webhook."""
 
     rules: tuple[Rule, ...] = ()
     command: tuple[str, ...] = ()
@@ -62,10 +62,10 @@ def _of_file(path: Path, runs: Path) -> Settings:
     if content is None:
         return Settings()
     try:
-        found = tomllib.loads(content.decode())
+        values = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from None
-    for key, value in found.items():
+    for key, value in values.items():
         kind = _KEYS.get(key)
         texts = value if isinstance(value, list) else []
         if (
@@ -75,9 +75,9 @@ def _of_file(path: Path, runs: Path) -> Settings:
         ):
             raise UsageError(f"{path}: {key!r} is none of {', '.join(_KEYS)}, like {_EXAMPLE}")
     return Settings(
-        tuple(map(rule, found.get("rules", ()))),
-        tuple(found.get("command", ())),
-        found.get("webhook", ""),
+        tuple(map(rule, values.get("rules", ()))),
+        tuple(values.get("command", ())),
+        values.get("webhook", ""),
     )
 
 

@@ -1,4 +1,4 @@
-"""Looks at live runs now and then, and tells once when a rule begins or ceases to hold."""
+"""Checks live runs every few seconds, and sends a message when a rule begins or ceases to hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Watcher:
     """The alerts of one directory. Without rules it does nothing.
 
     Args:
-        send: tells one message and returns why it could not; by default as the settings say.
+        send: sends a message and returns why it failed, in lines; by default as the settings say.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Watcher:
         return bool(self._settings.rules)
 
     def start(self) -> None:
-        """Begin to look, in a thread of its own; another one tells."""
+        """Start the thread that checks the runs and the one that sends messages."""
         if self.is_on and not self._threads:
             self._threads = [
                 threading.Thread(target=work, name=f"alerts: {name}", daemon=True)
-                for name, work in (("look", self._look), ("tell", self._tell))
+                for name, work in (("check", self._check_on), ("send", self._send_all))
             ]
             for thread in self._threads:
                 thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._ended.set()
         self._waiting.put(None)
         for thread in self._threads:
@@ -82,7 +82,7 @@ class Watcher:
             return sorted(self._alerts.values(), key=lambda alert: alert.since, reverse=True)
 
     def problem(self) -> str:
-        """Why the last message could not be told; empty if it was."""
+        """Why the last message could not be sent; empty if it was sent."""
         with self._lock:
             return self._problem
 
@@ -115,10 +115,10 @@ class Watcher:
         if (detail is None) == (before is None):
             return
         state = "over" if detail is None else "on"
-        said = f"{rule}: {detail}" if detail else f"{rule}: no longer"
+        text = f"{rule}: {detail}" if detail else f"{rule}: no longer"
         self._waiting.put(
             {
-                "text": f"phasewatt: {name}: {said}",
+                "text": f"phasewatt: {name}: {text}",
                 "run": run_id,
                 "name": name,
                 "rule": rule,
@@ -128,14 +128,14 @@ class Watcher:
             }
         )
 
-    def _look(self) -> None:
+    def _check_on(self) -> None:
         while not self._ended.wait(EVERY_S):
             try:
                 self.check()
             except Exception as error:
                 self._complain(f"alerts: {type(error).__name__}: {error}")
 
-    def _tell(self) -> None:
+    def _send_all(self) -> None:
         while (message := self._waiting.get()) is not None:
             try:
                 why = self._send(message)
@@ -144,7 +144,7 @@ class Watcher:
             with self._lock:
                 self._problem = "; ".join(why)
             for line in why:
-                self._complain(f"alert not told: {line}")
+                self._complain(f"alert not sent: {line}")
 
     def _by_settings(self, message: Message) -> list[str]:
         settings, why = self._settings, []

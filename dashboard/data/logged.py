@@ -40,8 +40,9 @@ def logged(run: OpenRun) -> Values:
 
 def names(run: OpenRun) -> list[str]:
     """What can be drawn, losses and other qualities before counts."""
-    known = [name for name in logged(run) if name != LOADED]
-    return sorted(known, key=lambda name: (name in COUNTS, "loss" not in name, name))
+    return sorted(
+        set(logged(run)) - {LOADED}, key=lambda name: (name in COUNTS, "loss" not in name, name)
+    )
 
 
 def series(
@@ -57,10 +58,10 @@ def series(
     Returns:
         None if nothing was logged.
     """
-    values, known = logged(run), names(run)
-    if not known:
+    values, drawable = logged(run), names(run)
+    if not drawable:
         return None
-    name = name if name in known else known[0]
+    name = name if name in drawable else drawable[0]
     time_ns, value = values[name]
     if name in COUNTS:  # what was trained so far says more than a batch's size
         value = np.cumsum(np.nan_to_num(value))
@@ -106,19 +107,19 @@ def of_all(
     if not runs:
         return [], []
     common = [value for value in names(runs[0][1]) if all(value in names(r) for _, r in runs)]
-    known = common or names(runs[0][1])
-    if not known:
+    drawable = common or names(runs[0][1])
+    if not drawable:
         return [], []
-    name = name if name in known else known[0]
+    name = name if name in drawable else drawable[0]
     having = [(side, run) for side, run in runs if name in names(run)]
     axes = [_axes(run, logged(run)) for _, run in having]
     shared = [axis for axis in axes[0] if all(axis in other for other in axes)]
     over = over if over in shared else ("energy" if "energy" in shared else shared[0])
-    found = [(side, run.reader.id, series(run, name, over, None)) for side, run in having]
-    drawn = [(side, id_, one) for side, id_, one in found if one is not None and len(one.x)]
-    if len({one.provenance for _, _, one in drawn}) > 1:  # a model never beside a meter
+    of_runs = [(side, run.reader.id, series(run, name, over, None)) for side, run in having]
+    drawn = [(side, id_, values) for side, id_, values in of_runs if values and len(values.x)]
+    if len({values.provenance for _, _, values in drawn}) > 1:  # a model never beside a meter
         drawn = [each for each in drawn if each[2].provenance == MEASURED]
-    return common, [(side, id_, replace(one, axes=shared)) for side, id_, one in drawn]
+    return common, [(side, id_, replace(values, axes=shared)) for side, id_, values in drawn]
 
 
 def _axes(run: OpenRun, values: Values) -> dict[str, Callable[[Ints], Floats]]:

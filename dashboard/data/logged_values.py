@@ -47,9 +47,10 @@ class LoggedValues:
                     names = reader.names(self._rank, path.stem.split("-")[1])
                     for table in self._parts[path.stem]:
                         time_ns, code, payload = (table.column(c).to_numpy() for c in _COLUMNS)
-                        for one in np.unique(code):
-                            of = code == one
-                            by_name.setdefault(names.get(int(one), f"value-{one}"), []).append(
+                        for number in np.unique(code):
+                            of = code == number
+                            name = names.get(int(number), f"value-{number}")
+                            by_name.setdefault(name, []).append(
                                 (
                                     time_ns[of].astype(np.int64) + ahead_ns,
                                     payload[of].astype(np.int64).view(np.float64),

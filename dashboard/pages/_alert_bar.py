@@ -50,5 +50,5 @@ def _bar(context: AppContext) -> list[Any]:
     if len(alerts) > _MOST:
         rows.append(html.P(f"{len(alerts) - _MOST} more alerts hold.", className="alert"))
     if problem:
-        rows.append(html.P(f"An alert could not be told: {problem}", className="alert"))
+        rows.append(html.P(f"An alert could not be sent: {problem}", className="alert"))
     return rows

@@ -157,21 +157,21 @@ def _blocks(report: ComparisonReport, links: Links) -> list[Any]:
 
 def _tiles(comparison: Comparison) -> list[Any]:
     """Energy, time, memory and quality, before → after."""
-    told = []
+    tiles_ = []
     for label, gain, word in (
         ("energy", comparison.energy_j, energy),
         ("time", comparison.time_s, seconds),
         ("peak memory", comparison.memory_bytes, mebibytes),
     ):
         if gain.base is not None and gain.other is not None:
-            told.append(tile(label, f"{word(gain.base)} → {word(gain.other)}", _saved(gain)))
+            tiles_.append(tile(label, f"{word(gain.base)} → {word(gain.other)}", _saved(gain)))
     quality = comparison.quality
     if quality.metric is not None and quality.base is not None and quality.other is not None:
         values = f"{number(quality.base)} → {number(quality.other)}"
-        told.append(tile(f"quality: {quality.metric}", values, _judged(quality.ok)))
+        tiles_.append(tile(f"quality: {quality.metric}", values, _judged(quality.ok)))
     else:
-        told.append(tile("quality", "—", "no metric was logged by all runs"))
-    return told
+        tiles_.append(tile("quality", "—", "no metric was logged by all runs"))
+    return tiles_
 
 
 def _judged(ok: bool | None) -> str:

@@ -37,13 +37,13 @@ def callbacks(app: Dash, later: str, slow: Any, span: str, run: str) -> None:
             selection = Selection.of(asked if isinstance(asked, dict) else {})
             opened = app_context().library.open(str(run_id))
             shown = series(opened, selection.value, selection.over, None)
-            known = names(opened)[:_MOST]
+            offered_names = names(opened)[:_MOST]
         except Exception:  # the chart says why
             return no_update
         if shown is None:
             return []
         return [
-            _links("Value", "v", [(name, name) for name in known], shown.name),
+            _links("Value", "v", [(name, name) for name in offered_names], shown.name),
             _links("Over", "x", offered(shown.axes), shown.over),
         ]
 

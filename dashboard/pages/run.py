@@ -26,6 +26,7 @@ from ._run_choices import choices
 from ._run_summary import head, meters, notices, strip
 
 _TICK_MS = 500
+_NO_TICK_MS = 3_600_000
 
 # Ids. Stores: which run; the query of what is selected, which page.js writes; what the rest of the
 # page draws once the first chart is there; the newest that is shown.
@@ -126,7 +127,10 @@ def _callbacks(app: Dash) -> None:
         Input(_SLOW_TICK, "n_intervals"),
         State(_SEEN, "data"),
         # A tick in the meantime would make Dash drop the answer: on a busy machine, for ever.
-        running=[(Output(_SLOW_TICK, "disabled"), True, False)],
+        running=[
+            (Output(_TICK, "interval"), _NO_TICK_MS, _TICK_MS),
+            (Output(_SLOW_TICK, "interval"), _NO_TICK_MS, _run_charts.SLOW_TICK_MS),
+        ],
     )
     def follow(run_id: Any, _tick: Any, _slow: Any, seen: Any) -> Any:
         try:

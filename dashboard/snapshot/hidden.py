@@ -1,4 +1,4 @@
-"""What a file that is sent to others does not say: who ran it, where, and with which words."""
+"""Takes private texts out of a file for others: hosts, users, paths, command and configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Hidden:
         hosts: names of machines.
         origins: what the runs were started with.
         kept: texts that are shown all the same, like the names of runs.
-        shows_all: whoever asked for it wants all of them.
+        shows_all: leave them in (`--with-origin`); secrets are hidden all the same.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Hidden:
         if isinstance(value, Mapping):
             return {key: self.json(held) for key, held in value.items()}
         if isinstance(value, list | tuple):
-            if all(isinstance(one, int | float) or one is None for one in value):
+            if all(isinstance(item, int | float) or item is None for item in value):
                 return value
-            return [self.json(one) for one in value]
+            return [self.json(item) for item in value]
         return value
 
 
@@ -104,13 +104,13 @@ def hidden_of(runs: Iterable[OpenRun], is_open: bool) -> Hidden:
 
 def _users(directory: str) -> list[str]:
     """Who may be named: the user of this process, the owner of the run, whose home it is in."""
-    found = []
+    users = []
     with contextlib.suppress(KeyError, OSError):
-        found.append(getpass.getuser())
+        users.append(getpass.getuser())
     with contextlib.suppress(KeyError, OSError):
-        found.append(pwd.getpwuid(os.stat(directory).st_uid).pw_name)
+        users.append(pwd.getpwuid(os.stat(directory).st_uid).pw_name)
     home = re.search(r"/(?:home|Users)/([^/]+)", directory)
-    return [*found, *([home[1]] if home else [])]
+    return [*users, *([home[1]] if home else [])]
 
 
 def _texts(value: object) -> list[str]:

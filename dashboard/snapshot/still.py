@@ -1,7 +1,7 @@
 """A page as one file: its parts as plain HTML, its figures with plotly's own script inlined.
 
-The file asks nobody for anything (its own policy forbids it) and shows no argv, path, host, user
-or configuration unless that is asked for: :mod:`hidden` takes them out of every text.
+The file makes no network request: its content security policy forbids it. :mod:`hidden` takes
+command, paths, hosts, users and configuration out of every text, unless `--with-origin` is given.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _markup(part: Any, text: Callable[[str], str], figures: list[Mapping[str, An
     if part is None or part is False or part is True:
         return ""
     if isinstance(part, list | tuple):
-        return "".join(_markup(one, text, figures) for one in part)
+        return "".join(_markup(item, text, figures) for item in part)
     if not isinstance(part, Component):
         return escape(text(str(part)))
     props = part.to_plotly_json()["props"]

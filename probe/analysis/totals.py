@@ -58,24 +58,11 @@ def totals(
     )
     if tariffs.intensity is not None:
         mean = _mean((joules, grams), (modelled_j, modelled_g))
-        carbon = (
-            None
-            if mean is None
-            else CarbonIntensity(
-                g_per_kwh=mean,
-                country=None,
-                label=tariffs.intensity.label,
-                source=tariffs.intensity.label,
-            )
-        )
+        carbon = _intensity(mean, tariffs.intensity)
     cost = None
     if tariffs.price is not None:
         mean = _mean((joules, total.cost), (modelled_j, total.modelled_cost))
-        cost = (
-            None
-            if mean is None
-            else EnergyPrice(per_kwh=mean, currency=tariffs.price.unit, label=tariffs.price.label)
-        )
+        cost = _price(mean, tariffs.price)
     return total, carbon, cost
 
 
@@ -98,21 +85,23 @@ def worth_so_far(
     """What a kWh emits and costs over a live run: the mean over its time so far."""
     carbon, price = stored_intensity(reader), None
     part, anchor = (reader.begin_ns, reader.end_ns()), Anchor(**reader.meta["anchor"])
-    intensity = tariffs.intensity
-    if intensity is not None:
-        mean = intensity.mean(part, anchor)
-        carbon = None
-        if mean is not None:
-            carbon = CarbonIntensity(
-                g_per_kwh=mean, country=None, label=intensity.label, source=intensity.label
-            )
+    if tariffs.intensity is not None:
+        carbon = _intensity(tariffs.intensity.mean(part, anchor), tariffs.intensity)
     if tariffs.price is not None:
-        mean = tariffs.price.mean(part, anchor)
-        if mean is not None:
-            price = EnergyPrice(
-                per_kwh=mean, currency=tariffs.price.unit, label=tariffs.price.label
-            )
+        price = _price(tariffs.price.mean(part, anchor), tariffs.price)
     return carbon, price
+
+
+def _intensity(mean: float | None, tariff: Tariff) -> CarbonIntensity | None:
+    if mean is None:
+        return None
+    return CarbonIntensity(g_per_kwh=mean, country=None, label=tariff.label, source=tariff.label)
+
+
+def _price(mean: float | None, tariff: Tariff) -> EnergyPrice | None:
+    if mean is None:
+        return None
+    return EnergyPrice(per_kwh=mean, currency=tariff.unit, label=tariff.label)
 
 
 def _joules(devices: Sequence[device_energy.DeviceEnergy], run: tuple[int, int]) -> float | None:

@@ -12,7 +12,7 @@ from .model import Comparison
 from .statistics import FEWEST_RUNS, LEVEL
 
 MOST_RUNS = 30
-"""Runs a side beyond which nobody is advised to go."""
+"""The most runs a side that are ever advised."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 

@@ -29,7 +29,7 @@ _GOES_ON = "It goes on: run the cell again for later figures; <code>close()</cod
 
 
 def fragment(report: Report | GroupReport) -> str:
-    """A ``div`` of HTML without scripts; of a run that goes on with how to see more of it."""
+    """The report as a ``div`` of HTML without scripts. Of a live run it says how to see more."""
     shown = document_of(report)
     answer = shown.answer
     parts = [

@@ -3,7 +3,7 @@
 Below ``/sys/cray/pm_counters`` a file has a number, its unit and a stamp in µs of a clock of its
 own. ``startup`` counts how often the controller began: values before and after it moved have
 nothing to do with each other. ``generation`` counts changes of the node's power cap: the counters
-go on, and the reader is told. ``freshness`` counts the scans: one that stands still means that the
+go on, and a gap's reason names the change. ``freshness`` counts the scans: if it stops, the
 controller hangs. All the node's joules hold those of CPUs, memory and accelerators again, so the
 node never counts into the total.
 """
