@@ -48,7 +48,9 @@ def train(
 def left(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     """What each training left."""
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return [one for text in re.findall(r"LEFT (\[.*\])", done.stdout) for one in json.loads(text)]
+    # Ranks may print at the same time, one line into the other.
+    decode = json.JSONDecoder().raw_decode
+    return [item for text in done.stdout.split("LEFT ")[1:] for item in decode(text)[0]]
 
 
 def ended(run: Path) -> dict[str, Any]:
