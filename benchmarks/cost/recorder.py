@@ -2,6 +2,7 @@
 
     python -m benchmarks.cost.recorder [--seconds 240]    8 rig GPUs, 100 ms counters, 1,000 edges/s
     python -m benchmarks.cost.recorder --period 0.02      the same with 20 ms counters
+    python -m benchmarks.cost.recorder --all-sensors      and AMD, Cray, Intel, Jetson, RAPL, Redfish
     python -m benchmarks.cost.recorder --steps 1000000    an empty loop as fast as it goes
 
 Energy and activity of all eight are attributed meanwhile (for the first time after 70 s). Bars:
@@ -19,9 +20,11 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.every_meter import every_meter
 from benchmarks.harness.processes import cpu_seconds, rss_mib, under_rig
 from benchmarks.harness.results import save
 from tests.fakes.processes import await_recorder
@@ -67,12 +70,15 @@ def paced(runs: str, seconds: float) -> dict[str, Any]:
         "cpu_share_median_second": statistics.median(
             after - before for before, after in itertools.pairwise(spent)
         ),
+        "cpu_share_last_minute": (spent[-1] - spent[-61]) / 60 if len(spent) > 60 else None,
         "warnings": [line for line in data["warnings"] if "attribution" in line],
         "rows": rows,
         "bytes_per_row": size / rows,
         "recorder_rss_mib": [round(m, 1) for m in memory],
         "edges": marks,
         "gpus_measured": len(gpu),
+        "sources": len(data["sources"]),
+        "meters": len({s["source"].split(":")[0] for s in data["sources"]}),
         "mean_power_w": sum(gpu) / GPUS / data["run"]["duration_s"],
     }
 
@@ -128,6 +134,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--seconds", type=float, default=240.0)
     options.add_argument("--period", type=float, default=0.1, help="of the counters, in s")
+    options.add_argument("--all-sensors", action="store_true")
     options.add_argument("--steps", type=int, default=0)
     args = options.parse_args()
     under_rig(GPUS, period_s=args.period)
@@ -140,7 +147,8 @@ def main() -> None:
                 and max(result["trainer_growth_mib"], result["recorder_growth_mib"]) <= 5.0
             )
         else:
-            result = paced(runs, args.seconds)
+            with every_meter() if args.all_sensors else nullcontext():
+                result = paced(runs, args.seconds)
             bar = 0.15 if args.period < 0.05 else 0.02
             ok = result["cpu_share"] <= bar and result["gpus_measured"] == GPUS
     for key, value in result.items():

@@ -12,15 +12,13 @@ import gc
 import os
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 
 from ..clock import MACHINE_CLOCK
-from ..errors import ProbeError, StoreError, UsageError
+from ..errors import StoreError, UsageError
 from ..ring.layout import EndCode, Record
+from ..session.batch_job import scheduler_fields
 from ..session.job import current_job, device_request
 from ..session.names import command_name
 from ..session.options import dashboard_port
@@ -32,7 +30,10 @@ from ..store.layout import is_default, node_name, runs_dir
 from ..store.members import Member
 from ..store.processes import boot_id, start_ticks
 from ..store.runs import create_run, new_run_id
+from .closing import import_early, print_end, say
 from .pass_through import pass_through
+from .script import script_environment
+from .task import run_task
 from .unrecorded import seal_unrecorded
 
 _RECORDER_AFTER_S = 0.1  # a shorter command ends before any meter could be opened
@@ -40,7 +41,6 @@ _IMPORTS_AFTER_S = 3.0  # when the script has started
 _NOT_AWAITED_S = (
     3.0  # of a command that was shorter, a recorder that is not up yet has read nothing
 )
-_BOOT = Path(__file__).with_name("site")
 
 
 class Launch:
@@ -58,6 +58,7 @@ class Launch:
             new_run_id(name, time.time()),
             shared=False,
             fields={
+                "scheduler": scheduler_fields(),
                 "name": name or command_name(command),
                 "command": list(command),
                 "country": os.environ.get("PROBE_COUNTRY") or None,
@@ -68,7 +69,7 @@ class Launch:
             },
         )
         if dashboard is not None:
-            _say(f"dashboard at {address(dashboard, self.run.name)}")
+            say(f"dashboard at {address(dashboard, self.run.name)}")
         place = RingPlace(self.run, -1)
         self._ring = place.open("main", 1 << 8)
         job = current_job()
@@ -97,7 +98,7 @@ class Launch:
         try:
             self._supervisor.start(wait=False)
         except OSError as error:
-            _say(f"the recorder cannot be started: {error.strerror or error}")
+            say(f"the recorder cannot be started: {error.strerror or error}")
 
     def finish(self, code: int) -> bool:
         """Say how the command ended; True once everything is sealed on disk."""
@@ -125,16 +126,20 @@ def run_command(
         raise UsageError("nothing to run: write `probe run -- python train.py`")
     if shutil.which(command[0]) is None:
         raise UsageError(f"there is no command {command[0]!r}")
+    job = current_job()
+    if job.world_size > 1:
+        return run_task(command, job, directory=directory, name=name, quiet=quiet)
     launch: Launch | None = None
     try:
         launch = Launch(command, directory=directory, name=name)
     except (StoreError, OSError) as error:
-        _say(f"{error}; the command runs unwatched")
+        say(f"{error}; the command runs unwatched")
+    environment = os.environ if launch is None else script_environment(PROBE_RUN=str(launch.run))
     duties = [(_RECORDER_AFTER_S, launch.start_recorder)] if launch is not None else []
     if launch is not None and not quiet:
-        duties.append((_IMPORTS_AFTER_S, _import_early))
+        duties.append((_IMPORTS_AFTER_S, import_early))
     try:
-        code = pass_through(command, _environment(launch), duties)
+        code = pass_through(command, environment, duties)
     except OSError as error:
         if launch is not None:
             launch.finish(127)
@@ -143,51 +148,14 @@ def run_command(
         # The command has ended: whatever happens to its report, its exit code is ours.
         try:
             if not quiet and launch.recorded:
-                _import_early()
+                import_early()
             sealed = launch.finish(code)
             if not quiet:
-                _print_report(launch.run, sealed)
+                print_end(launch.run, sealed=sealed)
         except (Exception, KeyboardInterrupt) as error:
             with contextlib.suppress(Exception):
                 why = f"{type(error).__name__}: {error}"
-                _say(f"no report: {why}. Try `probe report {launch.run}`")
+                say(f"no report: {why}. Try `probe report {launch.run}`")
     # The garbage collection at exit takes a tenth of a second for numpy's and pyarrow's objects.
     gc.freeze()
     return code
-
-
-def _environment(launch: Launch | None) -> dict[str, str]:
-    environment = dict(os.environ)
-    if launch is not None:
-        environment["PROBE_RUN"] = str(launch.run)
-        paths = [str(_BOOT), *filter(None, [environment.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
-    return environment
-
-
-def _import_early() -> None:
-    """What the report needs, while the command runs: else its end would wait for it."""
-
-    def load() -> None:
-        with contextlib.suppress(Exception):
-            # scipy.special takes 0.3 s; every estimate needs it.
-            for name in ("..report.build.report", "..report.formats.text", "scipy.special"):
-                import_module(name, __package__)
-
-    threading.Thread(target=load, daemon=True).start()
-
-
-def _print_report(run: Path, sealed: bool) -> None:
-    from ..report.build import report_of
-
-    try:
-        print(f"\n{report_of(run)}", file=sys.stderr)
-        unsealed = "" if sealed else "   (its files are still being closed)"
-        print(f"\nagain          probe report {run}{unsealed}", file=sys.stderr)
-        print(f"in a browser   probe dashboard {run.parent}", file=sys.stderr)
-    except ProbeError as error:
-        _say(str(error))
-
-
-def _say(line: str) -> None:
-    print(f"phasewatt: {line}", file=sys.stderr, flush=True)

@@ -94,7 +94,14 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    drop = {"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PROBE_RUN", "COVERAGE_PROCESS_START"}
+    drop = {
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "PYTHONINSPECT",
+        "PROBE_RUN",
+        "PROBE_TASK",
+        "COVERAGE_PROCESS_START",
+    }
     kept = {key: value for key, value in os.environ.items() if key not in drop}
     # One thread each: the recorder must not spread over the user's cores.
     return kept | {

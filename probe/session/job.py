@@ -23,6 +23,8 @@ from ..store.layout import RUN_FILE
 from ..store.new_files import is_own_folder, owner_of_new_files
 from ..store.processes import boot_id, start_ticks
 from ..store.untrusted import opened
+from .places import current_place, number
+from .tasks import launcher_of
 
 _MOST_FOREIGN = 16  # files of others that a job passes over
 _ID_BYTES = 200
@@ -58,20 +60,14 @@ def current_job(*, joined: bool = False) -> Job:
     """
     if joined and (of_group := _of_process_group()) is not None:
         return of_group
-    rank = _number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-    world = _number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE") or 1
-    local = _number("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
-    local_world = (
-        _number(
-            "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"
-        )
-        or 1
-    )
-    attempt = _number("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT") or 0
-    left = max(0, (_number("TORCHELASTIC_MAX_RESTARTS") or 0) - attempt)
+    place = current_place()
+    rank, world, local = place.rank, place.world_size or 1, place.local_rank
+    local_world = place.local_world_size or 1
+    attempt = number("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT") or 0
+    left = max(0, (number("TORCHELASTIC_MAX_RESTARTS") or 0) - attempt)
     if rank is None or (world < 2 and not left and not attempt):
         return Job(key=None, rank=rank or 0, local_rank=local, local_world_size=1, world_size=1)
-    nodes = _number("GROUP_WORLD_SIZE", "CROSS_SIZE", "SLURM_NNODES") or -(-world // local_world)
+    nodes = place.nodes or -(-world // local_world)
     key, everywhere = _launcher_key()
     return Job(
         key=key,
@@ -191,15 +187,7 @@ def _launcher_key() -> tuple[str, bool]:
         return f"torchelastic:{torch_id}", True
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
         if name in os.environ:
-            step = os.environ.get("SLURM_STEP_ID", "")
+            step = os.environ.get("SLURM_STEP_ID", "")  # a requeued job has the same
             return f"{name}:{os.environ[name]}:{step}", True
-    parent = os.getppid()
+    parent = launcher_of(os.getppid())
     return f"{boot_id()}:{parent}:{start_ticks(parent)}", False
-
-
-def _number(*names: str) -> int | None:
-    for name in names:
-        value = os.environ.get(name, "")
-        if value.isdigit():
-            return int(value)
-    return None

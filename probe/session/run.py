@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +21,19 @@ from ..store.layout import is_default, node_dir, node_name, runs_dir, stacks_pat
 from ..store.live import Live, read_live
 from ..store.members import Member
 from ..store.processes import boot_id, process_began_ns, start_ticks
-from ..store.run_fields import ProcessFields, StartFields
+from ..store.run_fields import ProcessFields
 from ..store.runs import create_run, new_run_id
 from ..store.trainings import is_group
 from .clock_sync import agreed_run_id, meet
 from .job import current_job, device_request
 from .joining import continued, join
 from .messages import commands_for, say, say_to_a_person
-from .names import run_name
 from .options import WatchOptions
 from .process_info import cards_in_use, process_info, with_added
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
+from .start_fields import start_fields
+from .tasks import note_run
 from .unwatched import ShowsItsReport
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Run(ShowsItsReport):
             self._member.write(self.path)
             if self._joined is None:
                 self._supervisor.start()
+                note_run(self.path)
         except OSError as error:
             raise StoreError(f"cannot record into {self.path}: {error.strerror}") from None
         # Below `probe run` the run began before this process imported torch.
@@ -206,17 +207,7 @@ class Run(ShowsItsReport):
         if job.key is not None:
             run_id = agreed_run_id(directory, job, self._number, run_id, self._clock, warn=say)
         dashboard = options.dashboard and port_for(directory, options.dashboard)
-        fields: StartFields = {
-            "name": options.name or run_name(sys.argv[0]),
-            "country": options.country,
-            "config": options.config,
-            "data": options.data or "unknown",
-            "target": options.target,
-            "prometheus": options.prometheus,
-            "dashboard": dashboard,
-        }
-        if options.simulate is not None:
-            fields["simulated"] = True
+        fields = start_fields(options, dashboard)
         try:
             run = create_run(directory, run_id, shared=job.key is not None, fields=fields)
         except ForeignRunError as error:

@@ -65,6 +65,24 @@ class CodeFields(TypedDict):
     diff_hash: str  # empty: nothing
 
 
+class SchedulerFields(TypedDict, total=False):
+    """The batch job that a run belongs to, as its scheduler's variables say.
+
+    ``scheduler`` is slurm, pbs or lsf; ``partition`` is the queue of the other two.
+    """
+
+    scheduler: str
+    job_id: str
+    job_name: str
+    account: str
+    partition: str
+    user: str
+    array_job_id: str
+    array_task_id: str
+    step_id: str
+    restarts: str
+
+
 class HangFields(TypedDict):
     """Seconds without an edge that are a hang, and Python's number of the thread that trains."""
 
@@ -125,6 +143,7 @@ class StartFields(TypedDict, total=False):
     group: str
     process: str | None
     job_key: str | None
+    scheduler: SchedulerFields | None
 
 
 class RunFields(ProcessFields, StartFields, total=False):

@@ -1,0 +1,90 @@
+"""A `probe run` that is one task of a job of several: :mod:`probe.session.tasks` says why."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import UsageError
+from ..model import RunStatus
+from ..session.job import Job
+from ..session.tasks import TASK, RunNote
+from ..store.files import read_fields
+from ..store.layout import runs_dir
+from ..store.runs import status_file
+from .closing import import_early, print_end, say
+from .pass_through import pass_through
+from .script import script_environment
+
+_SEAL_S = 15.0  # where all of a node's tasks have ended, Slurm ends the recorder, too
+_POLL_S = 0.05
+_IMPORTS_AFTER_S = 3.0  # when the script has started
+_NOTHING = (
+    "no PyTorch training was seen in this task, and nothing was recorded: of a job with several "
+    "tasks, trainings are recorded (`with probe.watch():` around anything else)"
+)
+
+
+def run_task(
+    command: Sequence[str], job: Job, *, directory: str | None, name: str | None, quiet: bool
+) -> int:
+    """Run the command; what trains below it joins the job's run.
+
+    Args:
+        command: its words.
+        job: this task's place in it.
+        directory: of runs; None: the usual one.
+        name: of the run; None: that of the script.
+        quiet: print no report.
+
+    Returns:
+        The command's exit code, negative for a signal.
+
+    Raises:
+        UsageError: the command cannot be run.
+    """
+    note, environment = None, dict(os.environ)
+    first = job.rank == 0
+    try:
+        note = RunNote()
+        chosen = {"PROBE_DIR": str(runs_dir(directory).absolute())} if directory else {}
+        chosen |= {"PROBE_NAME": name} if name else {}
+        environment = script_environment(**{TASK: note.variable}, **chosen)
+    except OSError as error:
+        say(f"{error}; the command runs unwatched")
+    duties = [(_IMPORTS_AFTER_S, import_early)] if first and not quiet else []
+    try:
+        code = pass_through(command, environment, duties)
+    except OSError as error:
+        raise UsageError(f"cannot run {command[0]!r}: {error.strerror}") from None
+    if note is not None:
+        try:
+            _finish(note.runs(), quiet=quiet or not first)
+        except (Exception, KeyboardInterrupt) as error:
+            with contextlib.suppress(Exception):
+                say(f"no report: {type(error).__name__}: {error}")
+        note.remove()
+    gc.freeze()  # the garbage collection at exit takes a tenth of a second
+    return code
+
+
+def _finish(runs: Sequence[Path], *, quiet: bool) -> None:
+    """Wait for the ends of the runs, and print them."""
+    deadline_s = time.monotonic() + _SEAL_S
+    for run in runs:
+        while (sealed := _is_sealed(run)) is False and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+        if not quiet:
+            print_end(run, sealed=sealed)
+    if not runs and not quiet:
+        say(_NOTHING)
+
+
+def _is_sealed(run: Path) -> bool:
+    """Whether this node's recorder has closed the run's files, or there is none any more."""
+    fields = read_fields(status_file(run))
+    return fields is None or fields.get("status") != RunStatus.RUNNING
