@@ -96,7 +96,7 @@ class Recorder:
         guest = None if meta.get("host") == layout.node_name() else layout.node_name()
         status = files.read_fields(status_file(run)) or {}
         begin_ns = int(status.get("begin_ns", self._begin_ns))
-        self._pipeline = Pipeline(run, epoch, begin_ns, clock, self._disk)
+        self._pipeline = Pipeline(run, epoch, begin_ns, clock, self._disk, self._beat)
         self._rings = Rings(run, epoch, clock, self._disk, self._pipeline.edges, guest)
         self._metrics = MetricsServer(run, meta.get("prometheus"), clock)
         self._dashboard = DashboardServer(run, None if guest else meta.get("dashboard"))
@@ -185,6 +185,11 @@ class Recorder:
     def _fenced(self) -> bool:
         """True once a newer recorder took over: this one must not write another byte."""
         return os.path.exists(self._next_lease)
+
+    def _beat(self) -> None:
+        """During long work: the recorder lives, unless another one has taken over."""
+        if not self._fenced():
+            self._rings.beat()
 
     def _late(self) -> bool:
         return self._clock.now_ns() - self._begin_ns > LATE_RANKS_S * 1e9

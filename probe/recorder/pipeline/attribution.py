@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,13 +50,18 @@ class _AttributedMeter:
 class AttributionStage:
     """Feeds accumulators; :meth:`save` seals what they hold."""
 
-    def __init__(self, run: Path, begin_ns: int, clock: Clock):
+    def __init__(
+        self, run: Path, begin_ns: int, clock: Clock, beat: Callable[[], None] = lambda: None
+    ):
         """Begin without meters.
 
         Args:
             begin_ns: when the run began; energy before that is not the run's.
+            beat: called between two meters. Many of them take seconds on a busy machine, and
+                a recorder that is silent for so long is replaced.
         """
         self._run, self._origin_ns, self._clock = run, begin_ns, clock
+        self._beat = beat
         self._sources: dict[str, Source] = {}
         self._meters: dict[str, _AttributedMeter] = {}
         self._used: set[int] = set()  # ranks whose first spans are used up
@@ -129,6 +134,7 @@ class AttributionStage:
     def statistics(self) -> Iterator[tuple[Source, int, Statistics]]:
         """(source, rank, what is known) of every meter that has begun."""
         for meter in self._meters.values():
+            self._beat()
             statistics = meter.accumulator.statistics
             if meter.rank is not None and statistics.lanes:
                 yield meter.source, meter.rank, statistics
@@ -196,6 +202,7 @@ class AttributionStage:
     @contextlib.contextmanager
     def _only(self, meter: _AttributedMeter) -> Iterator[None]:
         """What fails inside ends this meter's attribution here, and no other's."""
+        self._beat()
         try:
             yield
         except OSError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...clock import Clock
@@ -24,13 +24,26 @@ HOLE_NS = 1_000_000_000  # a recorder takes as long to start, and sensors are re
 class Pipeline:
     """Sources and readings go to every stage; spans go on once their timelines have settled."""
 
-    def __init__(self, run: Path, epoch: int, begin_ns: int, clock: Clock, disk: DiskGuard):
-        """``begin_ns``: when the run began."""
+    def __init__(
+        self,
+        run: Path,
+        epoch: int,
+        begin_ns: int,
+        clock: Clock,
+        disk: DiskGuard,
+        beat: Callable[[], None] = lambda: None,
+    ):
+        """Make the stages.
+
+        Args:
+            begin_ns: when the run began.
+            beat: called now and then during long work: the recorder lives.
+        """
         self._run, self._clock, self._disk = run, clock, disk
         self._first, self._begin_ns = epoch == 1, begin_ns
         self.storage = StorageStage(run, epoch, clock)
         self._timelines = Timelines()
-        self._attribution = AttributionStage(run, begin_ns, clock)
+        self._attribution = AttributionStage(run, begin_ns, clock, beat)
         self._summary = SummaryStage(run, begin_ns)
         self._live = LivePageStage(run, begin_ns, clock)
         self._stages = (self.storage, self._attribution, self._summary, self._live)

@@ -271,3 +271,19 @@ def test_trouble_never_reaches_the_recording(scene, tmp_path: Path, capfd) -> No
     attributing.readings(samples)
     attributing.advance([member(0)])
     attributing.save([member(0)], followed(), END_NS)
+
+
+def test_a_recorder_beats_between_two_meters(tmp_path: Path) -> None:
+    node_dir(tmp_path).mkdir(parents=True, exist_ok=True)
+    worked: list[str] = []
+    attributing = AttributionStage(tmp_path, 0, MACHINE_CLOCK, lambda: worked.append("beat"))
+    sources = [replace(SOURCE, id=f"meter-{number}") for number in range(3)]
+    attributing.open(sources)
+    attributing.advance([member(0)])
+    for number in range(3):
+        meter = attributing._meters[f"meter-{number}"].accumulator
+        meter.feed_reads = lambda *_, number=number: worked.append(str(number))
+    attributing.readings([Sample(source.id, 10**9, 1.0) for source in sources])
+    worked.clear()
+    attributing.advance([member(0)])
+    assert worked == ["beat", "0", "beat", "1", "beat", "2"]
