@@ -94,7 +94,10 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
+    # With a job's id CodeCarbon runs scontrol at each reading.
     drop = {
+        "SLURM_JOB_ID",
+        "SLURM_JOBID",
         "PYTHONPATH",
         "PYTHONSTARTUP",
         "PYTHONINSPECT",

@@ -220,7 +220,7 @@ def _limit(report: Report, metered: DevicePhases | None) -> str:
     following = len([line for line in notes if line != worst])
     worst = short(worst, _LONGEST)
     if following:
-        worst += f" ({following} {'note' if following == 1 else 'notes'} below)"
+        worst += f" ({following} more {'note' if following == 1 else 'notes'})"
     return worst
 
 

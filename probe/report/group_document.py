@@ -47,7 +47,7 @@ def group_document(report: GroupReport) -> Document:
     limit = ""
     if notes:
         following = len(notes) - 1
-        more = f" ({following} {'note' if following == 1 else 'notes'} below)" if following else ""
+        more = f" ({following} more {'note' if following == 1 else 'notes'})" if following else ""
         limit = sentences.short(notes[0], 300) + more
     state = group.status + (f" ({sentences.short(group.ended_by, 120)})" if group.ended_by else "")
     return Document(

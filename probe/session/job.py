@@ -3,8 +3,9 @@
 Ranks of one job share one run. They find it by the key of their launcher, without communication.
 torchrun's run id is used only if it is unique (it is ``none`` with a fixed master address);
 otherwise the launcher's process is the key, which differs between hosts: there the ranks ask the
-job's own store (:mod:`probe.session.clock_sync`). A job that its launcher restarts, or that is
-requeued, keeps its key: it is another attempt of the same run.
+job's own store (:mod:`probe.session.clock_sync`). Ranks that their launcher starts again keep its
+key: they are another attempt of the same run. A job that its scheduler requeues is a run of its
+own: hours may lie between, and others use the cards meanwhile.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def current_job(*, joined: bool = False) -> Job:
     place = current_place()
     rank, world, local = place.rank, place.world_size or 1, place.local_rank
     local_world = place.local_world_size or 1
-    attempt = number("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT") or 0
+    attempt = number("TORCHELASTIC_RESTART_COUNT") or 0
     left = max(0, (number("TORCHELASTIC_MAX_RESTARTS") or 0) - attempt)
     if rank is None or (world < 2 and not left and not attempt):
         return Job(key=None, rank=rank or 0, local_rank=local, local_world_size=1, world_size=1)
@@ -187,7 +188,8 @@ def _launcher_key() -> tuple[str, bool]:
         return f"torchelastic:{torch_id}", True
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
         if name in os.environ:
-            step = os.environ.get("SLURM_STEP_ID", "")  # a requeued job has the same
-            return f"{name}:{os.environ[name]}:{step}", True
+            step = os.environ.get("SLURM_STEP_ID", "")
+            restarts = os.environ.get("SLURM_RESTART_COUNT", "0")
+            return f"{name}:{os.environ[name]}:{step}:{restarts}", True
     parent = launcher_of(os.getppid())
     return f"{boot_id()}:{parent}:{start_ticks(parent)}", False

@@ -89,7 +89,7 @@ def test_deepspeed_slurm_and_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
         SLURM_RESTART_COUNT="1",
     )
     job = current_job()
-    assert (job.key, job.rank, job.nodes, job.attempt) == ("SLURM_JOB_ID:77:0", 5, 2, 1)
+    assert (job.key, job.rank, job.nodes, job.attempt) == ("SLURM_JOB_ID:77:0:1", 5, 2, 0)
 
 
 def test_restarts_keep_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
