@@ -18,6 +18,7 @@ from ..context import AppContext
 from ._run_table import Asked
 
 _MOST_GROUPS = 30
+_OF_BATCH_JOBS = ("job", "account", "user")  # offered where a run belongs to one
 
 
 def sums(
@@ -49,7 +50,8 @@ def sums(
             ),
             **aria(current="true" if group == asked.by else "false"),
         )
-        for group in GROUPS
+        for group, keys_of in GROUPS.items()
+        if group not in _OF_BATCH_JOBS or any(any(keys_of(row)) for row in rows)
     ]
     choice = html.Nav(["totals by", *links], className="spans", **aria(label="Totals by"))
     away = sum(row["archived"] for row in there)

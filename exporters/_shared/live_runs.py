@@ -10,6 +10,7 @@ from probe.report.model import JsonValue
 from probe.store import files
 from probe.store.layout import RUN_FILE, SEATS
 from probe.store.live import Live, look_live
+from probe.store.run_fields import scheduler_of
 from probe.units import NS_PER_S
 
 LINGER_S = 60.0  # how long final totals stay, for the last scrape
@@ -28,6 +29,7 @@ class LiveRun:
     host: str = ""
     started: str = ""  # ISO 8601
     data: str = "unknown"
+    scheduler: Mapping[str, str] | None = None
     begin_s: float | None = None
 
 
@@ -63,6 +65,7 @@ def live_run(meta: Mapping[str, JsonValue], live: Live) -> LiveRun:
         host=_text(meta, "host"),
         started=_text(meta, "started"),
         data=_text(meta, "data") or "unknown",
+        scheduler=scheduler_of(meta),
         begin_s=_begin_s(meta),
     )
 

@@ -84,6 +84,18 @@ class Families:
         return iter(self._families.values())
 
 
+def job_labels(scheduler: Mapping[str, str] | None) -> dict[str, str]:
+    """Labels of a run's batch job, ``slurm_job_id`` and so on; none without one.
+
+    Args:
+        scheduler: as in a report's ``run.scheduler``.
+    """
+    if not scheduler:
+        return {}
+    system, names = scheduler["scheduler"], ("job_id", "account", "partition", "user")
+    return {f"{system}_{name}": scheduler[name] for name in names if scheduler.get(name)}
+
+
 def add_estimate(
     families: Families,
     best: float,

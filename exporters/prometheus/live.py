@@ -14,7 +14,7 @@ from probe.units import NS_PER_S
 from .._shared import metrics
 from .._shared.live_runs import LiveRun, which_rank
 from .._shared.report_fields import activity_of, kind_of, memory_of
-from .families import Families, Labels, add_estimate
+from .families import Families, Labels, add_estimate, job_labels
 
 MOST_PHASES = 64  # series per device: phase names with a counter in them must not flood the server
 REST = "(others)"
@@ -46,6 +46,7 @@ def live_families(runs: Iterable[LiveRun], now_ns: int) -> Iterator[Metric]:
                 "host": run.host,
                 "started": run.started,
                 "data": run.data,
+                **job_labels(run.scheduler),
             },
         )
         for page in run.live.pages:

@@ -10,7 +10,7 @@ from probe.report.model import Report
 
 from .._shared import metrics
 from .._shared.report_fields import activity_of, memory_of, totals
-from .families import Families, add_estimate
+from .families import Families, add_estimate, job_labels
 
 
 def report_families(report: Report) -> Iterator[Metric]:
@@ -27,6 +27,7 @@ def report_families(report: Report) -> Iterator[Metric]:
             "status": run.status,
             "started": run.started,
             "data": run.data,
+            **job_labels(run.scheduler),
         },
     )
     families.add(metrics.RUN_DURATION, run.duration_s, own)

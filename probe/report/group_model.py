@@ -80,6 +80,7 @@ class GroupInfo:
     duration_s: float
     host: str
     directory: str
+    scheduler: Mapping[str, str] | None = None
     steps: int
     members: tuple[MemberRow, ...]
     total: Totals

@@ -97,6 +97,9 @@ class RunInfo:
     ``steps_left_out`` how many first steps it leaves out. ``iterations`` and ``optimizers`` (steps
     by optimizer) differ from ``steps`` where several optimizers take turns. ``note`` says in one
     line that nothing trained. ``group``, ``command`` and ``process`` are of a training in a group.
+    ``scheduler`` is the batch job, as its variables say: ``scheduler`` (slurm, pbs, lsf) and
+    ``job_id``, and what is known of ``job_name``, ``account``, ``partition``, ``user``,
+    ``array_job_id``, ``array_task_id``, ``step_id`` and ``restarts``.
     ``simulated``: its card does not exist (`probe demo`), and no sum may count its joules.
     """
 
@@ -125,6 +128,7 @@ class RunInfo:
     group: str | None = None
     command: tuple[str, ...] = ()
     process: str | None = None
+    scheduler: Mapping[str, str] | None = None
     simulated: bool = False
 
     @property

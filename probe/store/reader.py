@@ -54,11 +54,13 @@ _OF_JOB = (
     "dashboard",
     "job",
     "stack",
+    "scheduler",
     "model_hash",
 )
 # Fields of the group's run.json that hold for each of its trainings, unless it has its own.
 _OF_GROUP = (
     "country",
+    "scheduler",
     "machine",
     "absent",
     "carbon",

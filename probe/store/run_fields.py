@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ..report.model import JsonValue
 
 
+SCHEDULERS = ("slurm", "pbs", "lsf")
+_LONGEST = 200  # characters of what a scheduler says
+
+
 class AnchorFields(TypedDict):
     """The same instant on the host's monotonic clock and since 1970."""
 
@@ -189,6 +193,19 @@ class RunFields(ProcessFields, StartFields, total=False):
     rest: Mapping[str, JsonValue]
     trainings: int
     recorded: bool
+
+
+def scheduler_of(fields: Mapping[str, object]) -> dict[str, str] | None:
+    """The batch job of a run, by the names of :class:`SchedulerFields`.
+
+    None without one, or where what is stored is none.
+    """
+    stored = fields.get("scheduler")
+    if not isinstance(stored, Mapping) or stored.get("scheduler") not in SCHEDULERS:
+        return None
+    names = SchedulerFields.__annotations__
+    known = {name: stored[name] for name in names if isinstance(stored.get(name), str)}
+    return {name: value[:_LONGEST] for name, value in known.items()} if "job_id" in known else None
 
 
 def chosen(fields: RunFields, names: Iterable[str]) -> RunFields:

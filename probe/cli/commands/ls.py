@@ -21,6 +21,7 @@ EXAMPLES = (
     "probe ls",
     "probe ls --search 'tag:sweep host:node3 from:2026-11-01'",
     "probe ls --by tag",
+    "probe ls --job 4711 --by day",
     "probe ls /data/runs --json",
 )
 
@@ -31,12 +32,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search",
         metavar="TEXT",
-        help="words that a run has; tag:…, name:…, host:…, status:…, config:…, note:…, date:…, "
-        "from:…, to:…, -word",
+        help="words that a run has; tag:…, name:…, host:…, status:…, config:…, note:…, job:…, "
+        "date:…, from:…, to:…, -word",
     )
+    parser.add_argument("--job", metavar="ID", help="runs of a batch job, or of an array of them")
+    parser.add_argument("--account", help="runs of a batch system's account")
+    parser.add_argument("--user", help="runs of a batch system's user")
     parser.add_argument("--all", action="store_true", help="archived runs, too")
     parser.add_argument(
-        "--by", choices=("day", "name", "tag", "host"), help="sums instead of the runs themselves"
+        "--by",
+        choices=("day", "name", "tag", "host", "job", "account", "user"),
+        help="sums instead of the runs themselves",
     )
     add_format(parser, "text", "json")
 
@@ -50,9 +56,9 @@ def run(options: argparse.Namespace) -> int:
     directory = runs_dir(place(options))
     everything = summaries(directory)
     there = len(everything)
-    rows = found(
-        everything, (options.search or ""), archived=options.all or options.format == "json"
-    )
+    asked = [row for row in everything if _is_of_job(row, options)]
+    archived = options.all or options.format == "json"
+    rows = found(asked, options.search or "", archived=archived)
     if options.by:
         return _print_sums(rows, options)
     if options.format == "json":
@@ -63,12 +69,24 @@ def run(options: argparse.Namespace) -> int:
             f"no runs in {directory}: record one with `probe run -- python train.py`"
         )
     if not rows:
-        what = f"that {options.search!r} means" if options.search else "that is not archived"
+        what = "that is not archived"
+        if options.search or options.job or options.account or options.user:
+            what = f"that {options.search!r} means" if options.search else "of that batch job"
         raise NothingToReport(f"no run of {there} in {directory} {what} (--all: archived, too)")
     print(listing(rows))
     if left_out := sum(row["archived"] for row in everything) * (not options.all):
         print(f"({left_out} archived: --all shows them, too)")
     return 0
+
+
+def _is_of_job(row: RunSummary, options: argparse.Namespace) -> bool:
+    """Whether a run belongs to the batch job, account and user that are asked for."""
+    job, _, _ = row["job"].partition("_")
+    return (
+        (options.job is None or options.job in (row["job"], job))
+        and options.account in (None, row["account"])
+        and options.user in (None, row["user"])
+    )
 
 
 def _print_sums(rows: list[RunSummary], options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...model import Phase, Provenance, Status
+from ...store.run_fields import scheduler_of
 from ...store.trainings import nothing_trained
 from ..model import PhaseRow, Report, RunInfo, Totals
 from .empty import NO_OVERHEAD
@@ -33,6 +34,7 @@ def brief(path: Path, meta: Mapping[str, Any]) -> Report:
             python=meta.get("python") or "",
             directory=str(path),
             note=note,
+            scheduler=scheduler_of(meta),
             simulated=bool(meta.get("simulated")),
         ),
         total=Totals(),

@@ -34,6 +34,7 @@ def build_group(path: Path, *, tariffs: Tariffs, with_rates: bool = True) -> Gro
         duration_s=run.duration_s,
         host=run.host,
         directory=run.directory,
+        scheduler=run.scheduler,
         steps=sum(member.steps for member in members),
         members=members,
         total=whole.total,

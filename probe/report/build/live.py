@@ -11,6 +11,7 @@ from ...model import Phase, Provenance, Status
 from ...simulated_card import is_simulated
 from ...store.live import Live, LiveDevice, LiveMemory, LivePage, LivePhase
 from ...store.reader import RunReader
+from ...store.run_fields import scheduler_of
 from ...units import J_PER_KWH, NS_PER_S
 from ..model import (
     CarbonIntensity,
@@ -57,6 +58,7 @@ def live_report(reader: RunReader, live: Live | None, tariffs: Tariffs | None = 
         steps=max((page.steps for page in pages), default=int(meta.get("steps") or 0)),
         config=meta.get("config"),
         directory=str(reader.path),
+        scheduler=scheduler_of(meta),
         simulated=bool(meta.get("simulated")),
     )
     carbon, price = worth_so_far(reader, Tariffs.given() if tariffs is None else tariffs)

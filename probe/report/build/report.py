@@ -21,6 +21,7 @@ from ...clock import Anchor
 from ...errors import UsageError
 from ...model import DeviceKind, Gap, Provenance, RunStatus
 from ...store.reader import RunReader
+from ...store.run_fields import scheduler_of
 from ...store.trainings import nothing_trained
 from ...timeline.pipeline_waiting import pipeline_waiting
 from ...timeline.rank_waiting import main_rings
@@ -233,6 +234,7 @@ def _run(analysis: RunAnalysis) -> RunInfo:
         group=reader.store.name if grouped else None,
         command=tuple(meta.get("command") or ()) if grouped else (),
         process=meta.get("process") if grouped else None,
+        scheduler=scheduler_of(meta),
         simulated=bool(meta.get("simulated")),
     )
 

@@ -23,7 +23,7 @@ from ...cache_folder import cache_folder
 from .. import files, untrusted
 from .rows import RunSummary, empty_row
 
-_VERSION = 1  # of a row's fields: rows of another one are read from the runs again
+_VERSION = 2  # of a row's fields: rows of another one are read from the runs again
 _MOST_BYTES = 1 << 30
 _FORGOTTEN_S = 90 * 86400.0  # a directory that nobody listed for so long
 

@@ -16,7 +16,7 @@ from ...model import RunStatus
 from .. import files
 from ..layout import LABELS_FILE, training_dir
 from ..node_files import accelerators_of_node
-from ..run_fields import PowerFields, RunFields
+from ..run_fields import PowerFields, RunFields, scheduler_of
 from ..trainings import numbers, place_of
 from .labels import Labels, read_labels
 
@@ -46,6 +46,8 @@ class RunSummary(TypedDict):
 
     ``co2e_g`` and ``modelled_co2e_g`` are grams, as the recorder weighted them; ``g_per_kwh`` is
     the intensity that it knew. ``devices`` counts accelerators, or hosts where there is none.
+    ``job`` is the batch job's id, of an array ``<array>_<task>``; it, ``account`` and ``user`` are
+    empty outside of one.
     ``config`` is the configuration as ``key=value`` words. ``hungriest`` is there where somebody
     has read the whole run already (``probe dashboard`` does, for the rows that it shows).
     """
@@ -63,6 +65,9 @@ class RunSummary(TypedDict):
     power: PowerFields | None
     problem: str | None
     host: str
+    job: str
+    account: str
+    user: str
     devices: int | None
     co2e_g: float | None
     modelled_co2e_g: float | None
@@ -113,6 +118,9 @@ def empty_row(run_id: str, status: str, problem: str | None = None) -> RunSummar
         "power": None,
         "problem": problem,
         "host": "",
+        "job": "",
+        "account": "",
+        "user": "",
         "devices": None,
         "co2e_g": None,
         "modelled_co2e_g": None,
@@ -181,10 +189,17 @@ def _row(
         "g_per_kwh": _number(carbon.get("g_per_kwh")),
         "config": _words_of(meta.get("config")),
     }
+    job = scheduler_of(meta) or {}
+    row |= {"job": _job_id(job), "account": job.get("account", ""), "user": job.get("user", "")}
     if meta.get("simulated"):
         row |= {"simulated": True, "energy_j": None, "modelled_energy_j": None, "power": None}
         row |= {"co2e_g": None, "modelled_co2e_g": None}
     return row
+
+
+def _job_id(job: Mapping[str, str]) -> str:
+    array, task = job.get("array_job_id"), job.get("array_task_id")
+    return f"{array}_{task}" if array and task else job.get("job_id", "")
 
 
 def _devices(path: Path, hosts: list[RunFields]) -> int:

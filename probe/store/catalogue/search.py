@@ -1,9 +1,10 @@
 """Which runs a text means, as one types it.
 
 Words stand for runs that have all of them, anywhere in name, id, tags, note, configuration, status,
-host, day or hungriest phase; no case. ``tag:sweep`` looks only there (name, id, tag, note, config,
-status, host, phase, date), ``date:2026-11``, ``from:2026-11-01`` and ``to:2026-11-07`` at the day
-it began (UTC), ``-word`` leaves out, ``"two words"`` stay together.
+host, batch job, account, user, day or hungriest phase; no case. ``tag:sweep`` looks only there
+(name, id, tag, note, config, status, host, job, account, user, phase, date), ``date:2026-11``,
+``from:2026-11-01`` and ``to:2026-11-07`` at the day it began (UTC), ``-word`` leaves out,
+``"two words"`` stay together.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ FIELDS: dict[str, Callable[[RunSummary], str]] = {
     "config": lambda row: row["config"],
     "status": lambda row: row["status"],
     "host": lambda row: row["host"],
+    "job": lambda row: row["job"],
+    "account": lambda row: row["account"],
+    "user": lambda row: row["user"],
     "phase": _phase,
     "date": _day,
 }

@@ -1,4 +1,4 @@
-"""What runs come to: energy, CO2e, cost and device-hours, in all and by day, name, tag or host.
+"""What runs come to: energy, CO2e, cost and device-hours, in all and by day, name, host and so on.
 
 Measured and modelled joules are never added up: each has its own sum. A run that was measured
 counts as measured; what a model says of its other devices is left out, as in the list of runs.
@@ -110,6 +110,9 @@ GROUPS: Mapping[str, Callable[[RunSummary], list[str]]] = {
     "name": lambda row: [row["name"]],
     "tag": _tags,
     "host": lambda row: [row["host"]],
+    "job": lambda row: [row["job"]],
+    "account": lambda row: [row["account"]],
+    "user": lambda row: [row["user"]],
 }
 
 
@@ -129,7 +132,7 @@ def total(rows: Iterable[RunSummary], worths: Mapping[str, Worth] | None = None)
 def totals_by(
     rows: Iterable[RunSummary], group: str, worths: Mapping[str, Worth] | None = None
 ) -> dict[str, Sum]:
-    """Sums by day (newest first), name, tag or host (most energy first).
+    """Sums by day (newest first), or by what else :data:`GROUPS` has (most energy first).
 
     A run with several tags counts for each of them, so those sums may come to more than the total;
     "" holds the runs without.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_of
@@ -98,6 +100,13 @@ def test_counters_gauges_and_the_refused():
     assert value(found, "phasewatt_gpu_throttled_seconds_total", reason="power_cap") == 2.5
     assert value(found, "phasewatt_run_info", name="r") == 1.0
     assert not [k for k in found if "cpu_energy" in k[0]]  # a model is never a measured joule
+
+
+def test_a_run_of_a_batch_job_has_its_labels():
+    job = {"scheduler": "slurm", "job_id": "77", "account": "ml", "step_id": "0"}
+    found = samples(generate_latest(registry(replace(run(), scheduler=job))).decode())
+    assert value(found, "phasewatt_run_info", slurm_job_id="77", slurm_account="ml") == 1.0
+    assert not [k for k in found if k[0] == "phasewatt_run_info" and "step_id" in str(k[1])]
 
 
 def test_openmetrics_with_an_exemplar():

@@ -268,3 +268,38 @@ def test_the_command_searches_adds_up_and_says_what_it_leaves_out(
     sums = json.loads(ls("--by", "tag", "--json"))
     assert sums["tag"]["sweep"]["measured_j"] == 3000.0 and sums["all"]["runs"] == 4
     assert ls("--by", "day").splitlines()[-1].split()[:3] == ["all", "3", "6.00"]
+
+
+def test_runs_of_a_batch_job_are_found_and_added_up(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def of_job(number: int, **fields: str) -> None:
+        job = {"scheduler": "slurm", "account": "ml", "user": "ann", **fields}
+        finished(directory, number, scheduler=job)
+
+    of_job(5, job_id="70")
+    of_job(6, job_id="70", restarts="1")
+    of_job(7, job_id="81", array_job_id="80", array_task_id="3")
+    of_job(8, job_id="90", account="bio")
+    finished(directory, 9, scheduler={"scheduler": "/etc/passwd", "job_id": "70"})
+
+    def ls(*words: str) -> int:
+        with pytest.raises(SystemExit) as ended:
+            main(["ls", str(directory), *words])
+        return int(ended.value.code or 0)
+
+    def ids(*words: str) -> list[str]:
+        assert ls("--json", *words) == 0
+        return [row["id"][13:15] for row in json.loads(capsys.readouterr().out)]
+
+    assert ids("--job", "70") == ["06", "05"]
+    assert ids("--job", "80") == ids("--job", "80_3") == ids("--search", "job:80_3") == ["07"]
+    assert ids("--account", "ml") == ["07", "06", "05"]
+    assert ids("--user", "ann", "--account", "bio") == ["08"]
+    assert ids("--job", "7") == []
+    assert ls("--by", "job", "--json") == 0
+    sums = json.loads(capsys.readouterr().out)["job"]
+    assert sums["70"]["measured_j"] == 11_000 and sums["80_3"]["runs"] == 1
+    assert sums[""]["runs"] == 5
+    assert ls("--job", "1") != 0
+    assert "batch job" in capsys.readouterr().err
