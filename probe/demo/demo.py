@@ -13,7 +13,7 @@ from ..errors import NothingToReport, UsageError
 from ..model import DeviceKind, Source
 from ..report.model import Report
 from ..sensors import SensorContext, discover_sensors
-from ..session.job import current_job, device_request
+from ..session.jobs.job import current_job, device_request
 from ..session.options import WatchOptions
 from ..session.run import Run
 from .truth import TrueEnergy

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import UsageError
-from ..session.job import current_job
+from ..session.jobs.job import current_job
 from ..session.process_end import ProcessEnd
 from ..session.unwatched import WatchedRun
 from ..session.watch import active_run, start, watch

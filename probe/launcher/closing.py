@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ProbeError
-from ..session.batch_job import scheduler_fields
+from ..session.jobs.batch_job import scheduler_fields
 
 if TYPE_CHECKING:
     from ..report.group_model import GroupReport

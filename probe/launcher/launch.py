@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from ..clock import MACHINE_CLOCK
 from ..errors import StoreError, UsageError
 from ..ring.layout import EndCode, Record
-from ..session.batch_job import scheduler_fields
-from ..session.job import current_job, device_request
+from ..session.jobs.batch_job import scheduler_fields
+from ..session.jobs.job import current_job, device_request
 from ..session.names import command_name
 from ..session.options import dashboard_port
 from ..session.recorder_supervisor import Supervisor

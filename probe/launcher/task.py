@@ -1,4 +1,4 @@
-"""A `probe run` that is one task of a job of several: :mod:`probe.session.tasks` says why."""
+"""A `probe run` that is one task of a job of several: :mod:`probe.session.jobs.tasks` says why."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..model import RunStatus
-from ..session.job import Job
-from ..session.tasks import TASK, RunNote
+from ..session.jobs.job import Job
+from ..session.jobs.tasks import TASK, RunNote
 from ..store.files import read_fields
 from ..store.layout import runs_dir
 from ..store.runs import status_file

@@ -22,7 +22,7 @@ from ..store.new_files import is_own_folder, owner_of_new_files
 from ..store.processes import boot_id, is_alive
 from ..store.run_fields import StartFields
 from ..store.trainings import is_group, take_number
-from .job import Job
+from .jobs.job import Job
 from .names import run_name
 from .options import WatchOptions
 

@@ -24,8 +24,9 @@ from ..store.processes import boot_id, process_began_ns, start_ticks
 from ..store.run_fields import ProcessFields
 from ..store.runs import create_run, new_run_id
 from ..store.trainings import is_group
-from .clock_sync import agreed_run_id, meet
-from .job import current_job, device_request
+from .jobs.clock_sync import agreed_run_id, meet
+from .jobs.job import current_job, device_request
+from .jobs.tasks import note_run
 from .joining import continued, join
 from .messages import commands_for, say, say_to_a_person
 from .options import WatchOptions
@@ -33,7 +34,6 @@ from .process_info import cards_in_use, process_info, with_added
 from .recorder_supervisor import Supervisor
 from .ring_files import RingPlace
 from .start_fields import start_fields
-from .tasks import note_run
 from .unwatched import ShowsItsReport
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ..store.run_fields import StartFields
-from .batch_job import scheduler_fields
+from .jobs.batch_job import scheduler_fields
 from .names import run_name
 from .options import WatchOptions
 

@@ -1,8 +1,8 @@
 """The offsets between the monotonic clocks of a job's hosts.
 
-Ranks measure them when they meet (:mod:`probe.session.clock_sync`): round trips through the job's
-own store, the shortest of which bounds the error. If they never met, the hosts' wall clocks are
-used, whose difference is unknown.
+Ranks measure them when they meet (:mod:`probe.session.jobs.clock_sync`): round trips through the
+job's own store, the shortest of which bounds the error. If they never met, the hosts' wall clocks
+are used, whose difference is unknown.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ...instrument.state_machine import COMPILED
 from ...model import Absence, Source
 from ...report.text_tables import unique
 from ...sensors import Sensor, SensorContext, discover_sensors
-from ...session.job import current_job, device_request
+from ...session.jobs.job import current_job, device_request
 from ...store.layout import runs_dir
 from ...store.members import SHARED_MEMORY, read_members
 from ...store.runs import list_runs

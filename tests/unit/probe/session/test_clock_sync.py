@@ -9,8 +9,8 @@ import pytest
 
 from probe.clock import MACHINE_CLOCK
 from probe.session import clock_sync
-from probe.session.clock_sync import meet
-from probe.session.job import Job
+from probe.session.jobs.clock_sync import meet
+from probe.session.jobs.job import Job
 
 distributed = pytest.importorskip("torch.distributed", reason="torch is not installed")
 

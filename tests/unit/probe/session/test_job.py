@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probe.session.job import agree, current_job
+from probe.session.jobs.job import agree, current_job
 from probe.store.clocks import clocks
 from probe.store.layout import RUN_FILE
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from probe.errors import ForeignRunError
-from probe.session.job import agree
+from probe.session.jobs.job import agree
 from probe.store.layout import RUN_FILE
 from probe.store.new_files import owner_of_new_files
 from probe.store.runs import create_run
@@ -95,7 +95,7 @@ def test_another_user_is_not_joined_by_one_who_is_not_root() -> None:
 @as_root
 def test_all_squash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file server that gives all files to nobody: its owner is ours, whoever we are."""
-    monkeypatch.setattr("probe.session.job.owner_of_new_files", lambda folder: STRANGER)
+    monkeypatch.setattr("probe.session.jobs.job.owner_of_new_files", lambda folder: STRANGER)
     (tmp_path / ".job-key").write_text("first")
     os.chown(tmp_path / ".job-key", STRANGER, -1)
     assert agree(tmp_path, "key", "second") == "first"

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from probe.session.batch_job import scheduler_fields
-from probe.session.places import Place, current_place
+from probe.session.jobs.batch_job import scheduler_fields
+from probe.session.jobs.places import Place, current_place
 
 # Of `srun -N2 --ntasks=3`, Slurm 22.05: task 2 on the second node.
 TASK = {

@@ -3,8 +3,8 @@
 Ranks of one job share one run. They find it by the key of their launcher, without communication.
 torchrun's run id is used only if it is unique (it is ``none`` with a fixed master address);
 otherwise the launcher's process is the key, which differs between hosts: there the ranks ask the
-job's own store (:mod:`probe.session.clock_sync`). Ranks that their launcher starts again keep its
-key: they are another attempt of the same run. A job that its scheduler requeues is a run of its
+job's own store (:mod:`probe.session.jobs.clock_sync`). Ranks that their launcher starts again keep
+its key: they are another attempt of the same run. A job that its scheduler requeues is a run of its
 own: hours may lie between, and others use the cards meanwhile.
 """
 
@@ -17,13 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..clock import MACHINE_CLOCK, Clock
-from ..model import DeviceRequest, RunStatus
-from ..store.files import create_bytes, read_fields
-from ..store.layout import RUN_FILE
-from ..store.new_files import is_own_folder, owner_of_new_files
-from ..store.processes import boot_id, start_ticks
-from ..store.untrusted import opened
+from ...clock import MACHINE_CLOCK, Clock
+from ...model import DeviceRequest, RunStatus
+from ...store.files import create_bytes, read_fields
+from ...store.layout import RUN_FILE
+from ...store.new_files import is_own_folder, owner_of_new_files
+from ...store.processes import boot_id, start_ticks
+from ...store.untrusted import opened
 from .places import current_place, number
 from .tasks import launcher_of
 

@@ -17,10 +17,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ..clock import Clock
-from ..errors import StoreError
-from ..store.layout import node_name
-from ..store.run_fields import ProcessFields
+from ...clock import Clock
+from ...errors import StoreError
+from ...store.layout import node_name
+from ...store.run_fields import ProcessFields
 from .job import Job, agree
 
 ROUNDS = 32

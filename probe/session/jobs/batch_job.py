@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..store.run_fields import SchedulerFields
+from ...store.run_fields import SchedulerFields
 
 # Key of run.json → variable.
 _SLURM = {
