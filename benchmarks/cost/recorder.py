@@ -2,7 +2,7 @@
 
     python -m benchmarks.cost.recorder [--seconds 240]    8 rig GPUs, 100 ms counters, 1,000 edges/s
     python -m benchmarks.cost.recorder --period 0.02      the same with 20 ms counters
-    python -m benchmarks.cost.recorder --all-sensors      and AMD, Cray, Intel, Jetson, RAPL, Redfish
+    python -m benchmarks.cost.recorder --all-sensors      and AMD, Cray, Intel, Jetson, RAPL, …
     python -m benchmarks.cost.recorder --steps 1000000    an empty loop as fast as it goes
 
 Energy and activity of all eight are attributed meanwhile (for the first time after 70 s). Bars:

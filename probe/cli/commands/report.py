@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+from typing import TYPE_CHECKING
 
 from ...errors import NothingToReport, UsageError
 from ...small_process import stay_small
 from ...spelling import meant_or_all
 from ..arguments import add_format, add_output, add_run, seconds
 from ..output import terminal, write
+
+if TYPE_CHECKING:
+    from ...report.group_model import GroupReport
+    from ...report.model import Report
 
 SUMMARY = "the report of one run"
 EXAMPLES = (
@@ -29,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--devices",
         action="store_true",
         help="a table for each device, each rank, each training of a group",
+    )
+    parser.add_argument(
+        "--slurm", action="store_true", help="beside what sacct says of the job, and no more"
     )
     parser.add_argument(
         "--schema", action="store_true", help="the JSON Schema of --format json, and nothing else"
@@ -73,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
     if options.format not in formats():  # before anything is read
         close = meant_or_all(options.format, formats())
         raise UsageError(f"argument --format: no {options.format!r}{close}")
-    if options.format != "text" and (options.brief or options.devices):
-        raise UsageError("--brief and --devices shape the text: leave --format out")
+    if options.format != "text" and (options.brief or options.devices or options.slurm):
+        raise UsageError("--brief, --devices and --slurm shape the text: leave --format out")
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
@@ -93,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
             f"{report.run.id} holds nothing yet: it was {report.run.status} after "
             f"{report.run.duration_s:.1f} s, before any sample or edge"
         )
+    if options.slurm:
+        return write(_beside_slurm(report), options.format, options.output)
     if options.format != "text":
         return write(report.render(options.format), options.format, options.output)
     width, colour = terminal(to_file=options.output is not None)
@@ -103,3 +113,13 @@ def run(options: argparse.Namespace) -> int:
         short=options.brief,
     )
     return write(text.shaped(report, shape), options.format, options.output)
+
+
+def _beside_slurm(report: Report | GroupReport) -> str:
+    """A run beside its job's account. Raises UsageError."""
+    from ...report.group_model import GroupReport
+    from ..slurm_accounting import slurm_lines
+
+    if isinstance(report, GroupReport):
+        raise UsageError(f"{report.group.id} is a group: name one of its trainings, as latest/1")
+    return "\n".join(slurm_lines(report))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from probe.clock import MACHINE_CLOCK
-from probe.session import clock_sync
+from probe.session.jobs import clock_sync
 from probe.session.jobs.clock_sync import meet
 from probe.session.jobs.job import Job
 
