@@ -52,7 +52,7 @@ def test_the_step_of_the_run_is_compared(sacct: Path) -> None:
     assert "-j 77 " in sacct.with_name("asked").read_text()
     assert lines[0] == "Slurm's step 77.0 on n[1-2]: completed"
     assert lines[1] == "energy: Slurm counted 2000 kJ, phasewatt measured 1500 kJ, 75.0 % of it"
-    assert lines[2] == "time: Slurm 2 min 5 s, the run 2 min"
+    assert lines[2] == "time: Slurm 2 min 05 s, the run 2 min 00 s"
     assert "whole nodes" in lines[3] and lines[4].startswith("Slurm counts 5.00 s more")
 
 
