@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 COMPILED := setup.py probe/ring/native.pxd $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
-.PHONY: demo test test-full lint system bench gpu prove build clean
+.PHONY: demo test test-full lint docs system bench gpu prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
 $(STAMP): pyproject.toml constraints.txt $(COMPILED)
@@ -45,6 +45,15 @@ lint: $(STAMP)
 	$(BIN)/codespell probe optimizers exporters dashboard tests benchmarks examples docs *.md
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site in build/site. A broken link, anchor or directive fails it; nothing of it asks another host.
+DOCS := $(VENV)/.docs
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS)
+	@$(RUN) -m docs.site
 
 # Two workers share two cores; then come those that mostly wait, two at a time, and at last those that
 # measure a processor's time, one by one. Of those that share a core each gets one thread: OpenMP's threads
