@@ -33,6 +33,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "(commands)": "reference/commands",
         "(python)": "reference/python",
         "(schema)": "reference/report-json",
+        "(other json)": "reference/other-json",
         "docs/ENVIRONMENT.md": "reference/environment",
         "exporters/README.md": "reference/exporters",
         "optimizers/README.md": "reference/techniques",

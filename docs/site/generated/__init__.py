@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import commands, python, schema
+from . import commands, other_json, python, schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,5 +19,6 @@ class Maker:
 MAKERS = {
     "(commands)": Maker(commands.page),
     "(schema)": Maker(schema.page),
+    "(other json)": Maker(other_json.page),
     "(python)": Maker(python.page, ".rst"),
 }

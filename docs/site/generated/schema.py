@@ -29,7 +29,7 @@ def page() -> str:
 
 
 def _described(name: str, type_: dict[str, Any]) -> str:
-    lines = ["", f"## {name}", "", _prose(type_.get("description", ""))]
+    lines = ["", f"## {name}", "", prose(type_.get("description", ""))]
     if "enum" in type_:
         lines += ["", "One of " + ", ".join(f"`{value}`" for value in type_["enum"]) + "."]
     elif "properties" not in type_:
@@ -44,7 +44,7 @@ def _described(name: str, type_: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _prose(docstring: str) -> str:
+def prose(docstring: str) -> str:
     """A docstring as Markdown: reST's code quotes and roles become plain ones."""
     return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", docstring).replace("``", "`")
 
