@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from .accessible import make_accessible
 from .source import ROOT, write_source
 
 
@@ -18,7 +19,7 @@ def build(folder: Path) -> int:
         shutil.rmtree(stale, ignore_errors=True)
     write_source(source)
     settings = str(Path(__file__).parent)
-    return sphinx_build(
+    code = sphinx_build(
         [
             "-q",
             "-W",
@@ -31,6 +32,9 @@ def build(folder: Path) -> int:
             str(folder),
         ]
     )
+    for page in folder.rglob("*.html"):
+        page.write_text(make_accessible(page.read_text(encoding="utf-8")), encoding="utf-8")
+    return int(code)
 
 
 if __name__ == "__main__":

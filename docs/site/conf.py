@@ -18,7 +18,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
-python_maximum_signature_line_length = 80
 
 html_theme = "furo"
 html_title = f"phasewatt {__version__}"

@@ -20,8 +20,8 @@ _PARTS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "Reading": (
         ("function", "probe.open_report", ()),
         ("function", "probe.open_run", ()),
-        ("class", "probe.Report", ("members", "inherited-members")),
-        ("class", "probe.GroupReport", ("members", "inherited-members")),
+        ("class", "probe.Report", ("members", "inherited-members", "no-signature")),
+        ("class", "probe.GroupReport", ("members", "inherited-members", "no-signature")),
         ("class", "probe.RunReader", ("members", "no-signature")),
     ),
     "Errors": (
@@ -58,7 +58,8 @@ def page() -> str:
     for heading, entries in _PARTS.items():
         lines += [heading, "-" * len(heading), ""]
         for directive, name, options in entries:
-            lines.append(f".. auto{directive}:: {name}")
+            signature = "()" if "no-signature" in options else ""  # nobody makes one by hand
+            lines.append(f".. auto{directive}:: {name}{signature}")
             lines += [f"   :{option}:" for option in options if option != "no-signature"]
             lines.append("")
     return "\n".join(lines)
