@@ -12,6 +12,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -136,12 +137,31 @@ def test_every_block_of_data_is_parsed() -> None:
     assert set(re.findall(r"^```(\w*)$", text, re.MULTILINE)) <= known
 
 
+def make_targets() -> set[str]:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+def test_forms_and_workflows_name_what_exists() -> None:
+    files = sorted((ROOT / ".github").rglob("*.yml"))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
+    assert {"bug", "meter", "test"} <= texts.keys()
+    assert all(isinstance(yaml.safe_load(text), dict) for text in texts.values())
+    for text in texts.values():
+        assert set(re.findall(r"make ([a-z]+(?!-))\b(?!-)", text)) <= make_targets()
+        assert set(re.findall(r"`probe ([a-z]+)", text)) <= set(command_names())
+    assert "probe doctor --json" in texts["bug"] and "probe doctor --json" in texts["meter"]
+    matrix = yaml.safe_load(texts["test"])["jobs"]["test"]["strategy"]["matrix"]["python"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    claimed = {kind.rpartition(" ")[2] for kind in project["classifiers"] if ":: 3." in kind}
+    assert set(matrix) == claimed
+
+
 def test_every_command_that_a_page_shows_exists() -> None:
     text = text_of(MARKDOWN)
     named = set(re.findall(r"`probe ([a-z]+)", text)) - {"dashboard/"}
     assert named <= set(command_names())
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`make ([a-z-]+)`", text)) <= targets
+    assert set(re.findall(r"`make ([a-z-]+)`", text)) <= make_targets()
     lines = re.findall(r"^ *(?:\$ )?probe ([a-z]+ .*)$", text, re.MULTILINE)
     lines += re.findall(r"`probe ([a-z]+ [^`]*)`", text_of(PUBLIC))  # elsewhere not always whole
     given = [re.split(r"  | \| ", line)[0] for line in lines]
@@ -236,3 +256,65 @@ def test_every_public_name_stands_in_the_reference() -> None:
         for name in package.__all__:
             if name != "__version__":
                 assert f"{package.__name__}.{name}" in described
+
+
+def results(name: str) -> Any:
+    return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text(encoding="utf-8"))
+
+
+def rows(page: str, *first: str) -> dict[str, list[str]]:
+    """The cells of a page's table rows that begin so, in the page's first table that has them."""
+    found: dict[str, list[str]] = {}
+    for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+        if line.startswith("|") and cells[0] in first and len(cells) > 1 and cells[1][0].isdigit():
+            found.setdefault(cells[0], cells[1:])
+    return found
+
+
+WAYS = {
+    "phasewatt": "phasewatt",
+    "Zeus, windows per phase": "Zeus",
+    "torch.profiler": "torch.profiler",
+    "CodeCarbon, a task per phase": "CodeCarbon",
+}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/COMPARISON.md"])
+def test_the_costs_of_a_page_are_those_that_were_measured(page: str) -> None:
+    (size,) = results("cost/overhead")["sizes"].values()
+    shown = rows(page, *WAYS)
+    assert shown.keys() == WAYS.keys()
+    for label, way in WAYS.items():
+        measured = size["ways"][way]
+        figures = [f"{measured['mean_us']:.0f}", f"{measured['upper_us']:.0f}"]
+        given = re.findall(r"\d+", " ".join(shown[label]))
+        assert given == figures[: len(given)]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/COMPARISON.md"])
+def test_the_errors_of_a_page_are_those_that_were_measured(page: str) -> None:
+    scenes = {
+        f"{scene['name']}, {scene['step']}": scene
+        for scene in results("energy/attribution")["scenes"]
+    }
+    names = {  # in words on the pages; assumed is a lag of 8 ms
+        "slow by 8 ms": "as assumed",
+        "first-order lag of 8 ms": "as assumed",
+        "20 ms late": "D 20, τ 0 ms",
+        "30 ms late, slow by 60 ms": "D 30, τ 60 ms",
+        "30 ms late, lag of 60 ms": "D 30, τ 60 ms",
+        "measures 25 of every 100 ms": "25 of 100 ms",
+    }
+    shown = rows(page, *names)
+    assert {names[label] for label in shown} == set(names.values())
+    for label, cells in shown.items():
+        scene = scenes[f"{names[label]}, 60 ms"]
+        measured = (
+            scene["inferred"]["misattributed"],
+            scene["others"]["endpoints"],
+            scene["others"]["time split"],
+        )
+        for cell, value in zip(cells, measured, strict=False):  # the README has more columns
+            digits = len(cell.removesuffix(" %").partition(".")[2])
+            assert float(cell.removesuffix(" %")) == pytest.approx(value, abs=0.51 * 10**-digits)
