@@ -46,7 +46,12 @@ REPORT_WAIT_S = 20.0
 
 
 class Run(ShowsItsReport):
-    """One watched execution, seen from the training process; ``path`` is its directory."""
+    """One watched training, seen from its process: what ``with probe.watch() as run`` gives.
+
+    ``path`` is the run's directory, ``id`` its name. In a notebook it shows its report. No method
+    of it raises because of the machine; where a run cannot be recorded at all, :class:`probe.watch`
+    gives a stand-in with the same methods, which do nothing.
+    """
 
     path: Path
 
@@ -101,7 +106,7 @@ class Run(ShowsItsReport):
         return self.path.name
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Name what happens inside: ``with run.phase("eval"): …``; may be nested."""
+        """Name what happens inside, as :func:`probe.phase`: ``with run.phase("eval"): …``."""
         return self._engine.phase(name)
 
     @property
@@ -143,7 +148,15 @@ class Run(ShowsItsReport):
         return read_live(self.path)
 
     def report(self) -> Report | GroupReport:
-        """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it."""
+        """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it.
+
+        While the run goes on it covers what the recorder has stored by now. After :meth:`close` it
+        waits until the run is sealed, at most 20 s. One of several trainings below a `probe run`
+        gives its own report.
+
+        Raises:
+            StoreError: the run's files cannot be read.
+        """
         from ..report.build import report_of
 
         if self._closed:
