@@ -57,5 +57,11 @@ SECTIONS: dict[str, dict[str, str]] = {
 PAGES: dict[str, str] = {HOME: "index"} | {
     file: address for pages in SECTIONS.values() for file, address in pages.items()
 }
+# In the navigation, where the page's own title says too little beside the others.
+TITLES = {
+    "coding-agents": "For coding agents",
+    "reference/exporters": "Exporters and metrics",
+    "reference/techniques": "Techniques",
+}
 # Pages that stand in the repository only lead to these.
 INSTEAD = {"README.md": HOME}

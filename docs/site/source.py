@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from .generated import MAKERS
-from .navigation import HOME, INSTEAD, PAGES, SECTIONS
+from .navigation import HOME, INSTEAD, PAGES, SECTIONS, TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = (".png", ".svg")
@@ -77,8 +77,9 @@ def _relinked(link: re.Match[str], file: str, folder: Path) -> str:
 
 def _toctrees() -> str:
     """The navigation, a part for each section."""
-    lines = "\n".join
-    return "".join(
-        f"\n```{{toctree}}\n:hidden:\n:caption: {section}\n\n{lines(pages.values())}\n```\n"
-        for section, pages in SECTIONS.items()
-    )
+    parts = []
+    for section, pages in SECTIONS.items():
+        entries = [f"{TITLES[to]} <{to}>" if to in TITLES else to for to in pages.values()]
+        lines = "\n".join(entries)
+        parts.append(f"\n```{{toctree}}\n:hidden:\n:caption: {section}\n\n{lines}\n```\n")
+    return "".join(parts)
