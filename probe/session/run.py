@@ -1,8 +1,4 @@
-"""One watched execution, seen from the training process.
-
-Trouble with the machine at the start (no space, a read-only directory) raises StoreError; after
-the start nothing of ours raises.
-"""
+"""One watched execution, seen from the training process."""
 
 from __future__ import annotations
 
@@ -48,9 +44,8 @@ REPORT_WAIT_S = 20.0
 class Run(ShowsItsReport):
     """One watched training, seen from its process: what ``with probe.watch() as run`` gives.
 
-    ``path`` is the run's directory, ``id`` its name. In a notebook it shows its report. No method
-    of it raises because of the machine; where a run cannot be recorded at all, :class:`probe.watch`
-    gives a stand-in with the same methods, which do nothing.
+    ``path`` is its directory. No method raises into the training; where nothing can be recorded,
+    :class:`probe.watch` gives a stand-in with the same methods, which do nothing.
     """
 
     path: Path
@@ -148,15 +143,7 @@ class Run(ShowsItsReport):
         return read_live(self.path)
 
     def report(self) -> Report | GroupReport:
-        """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it.
-
-        While the run goes on it covers what the recorder has stored by now. After :meth:`close` it
-        waits until the run is sealed, at most 20 s. One of several trainings below a `probe run`
-        gives its own report.
-
-        Raises:
-            StoreError: the run's files cannot be read.
-        """
+        """The report so far: ``print`` shows it, ``.to_json()`` gives all. Raises StoreError."""
         from ..report.build import report_of
 
         if self._closed:
