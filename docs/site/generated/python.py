@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+
+import probe
+
 _HEAD = """Python
 ======
 
@@ -12,7 +16,7 @@ extensions implement. What stays as it is: :doc:`/stability`. ``help(probe.watch
 # A heading, and what stands below it: (directive, name, options).
 _PARTS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "Recording": (
-        ("class", "probe.watch", ()),
+        ("class", "probe.watch", ("signature-of-init",)),
         ("function", "probe.start", ()),
         ("function", "probe.phase", ()),
         ("class", "probe.Run", ("members", "no-signature")),
@@ -58,11 +62,18 @@ def page() -> str:
     for heading, entries in _PARTS.items():
         lines += [heading, "-" * len(heading), ""]
         for directive, name, options in entries:
-            signature = "()" if "no-signature" in options else ""  # nobody makes one by hand
-            lines.append(f".. auto{directive}:: {name}{signature}")
-            lines += [f"   :{option}:" for option in options if option != "no-signature"]
+            lines.append(f".. auto{directive}:: {name}{_signature(options)}")
+            lines += [f"   :{option}:" for option in options if "signature" not in option]
             lines.append("")
     return "\n".join(lines)
+
+
+def _signature(options: tuple[str, ...]) -> str:
+    """The signature where Sphinx would show another one; empty: as it finds it."""
+    if "signature-of-init" in options:  # its __new__ takes what decorators pass
+        own = inspect.signature(probe.watch.__init__)
+        return str(own.replace(parameters=list(own.parameters.values())[1:]))
+    return "()" if "no-signature" in options else ""  # nobody makes one by hand
 
 
 def documented() -> set[str]:
