@@ -76,7 +76,7 @@ test: $(STAMP) system
 # All that `make test` leaves out: frameworks, the wheel, plain Python, more sizes and appearances.
 # The core, without torch, on the other Pythons that this machine has: test-core-python3.12.
 PYTHONS ?= $(foreach p,python3.12 python3.13,$(shell $(p) -c 'print("$(p)")' 2>/dev/null))
-test-full: $(STAMP) system $(PYTHONS:%=test-core-%)
+test-full: $(STAMP) $(DOCS) system $(PYTHONS:%=test-core-%)
 	@mkdir -p build; failed=0; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(PACED)) --junitxml=$(RESULTS)-full-paced.xml || failed=$$?; \
