@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 COMPILED := setup.py probe/ring/native.pxd $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
-.PHONY: demo test test-full lint system bench gpu prove build clean
+.PHONY: demo test test-full lint docs system bench gpu prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
 $(STAMP): pyproject.toml constraints.txt $(COMPILED)
@@ -46,6 +46,15 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site in build/site. A broken link, anchor or directive fails it; nothing of it asks another host.
+DOCS := $(VENV)/.docs
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS)
+	@$(RUN) -m docs.site
+
 # Two workers share two cores; then come those that mostly wait, two at a time, and at last those that
 # measure a processor's time, one by one. Of those that share a core each gets one thread: OpenMP's threads
 # wait for each other by spinning, which takes ten times as long there. Lint runs beside the first part.
@@ -67,7 +76,7 @@ test: $(STAMP) system
 # All that `make test` leaves out: frameworks, the wheel, plain Python, more sizes and appearances.
 # The core, without torch, on the other Pythons that this machine has: test-core-python3.12.
 PYTHONS ?= $(foreach p,python3.12 python3.13,$(shell $(p) -c 'print("$(p)")' 2>/dev/null))
-test-full: $(STAMP) system $(PYTHONS:%=test-core-%)
+test-full: $(STAMP) $(DOCS) system $(PYTHONS:%=test-core-%)
 	@mkdir -p build; failed=0; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(PACED)) --junitxml=$(RESULTS)-full-paced.xml || failed=$$?; \

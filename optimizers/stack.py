@@ -19,7 +19,11 @@ from .techniques.precision import MixedPrecision
 
 
 class Stack:
-    """A set of techniques: ``Stack([MixedPrecision(), WarmupCosine()])``.
+    """A set of techniques, in the order in which they change a plan.
+
+    ``Stack([MixedPrecision(), WarmupCosine()])``, or of a text, ``Stack.of("precision,schedule")``.
+    Techniques that do not go together are refused (TechniqueRefused, one line) when the stack is
+    made or when the plan is.
 
     ``name`` says all of it, is the same however the stack was written, and :meth:`of` reads it.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .session.watch import phase, start, watch
     from .store.reader import RunReader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "GroupReport",

@@ -20,13 +20,17 @@ from __future__ import annotations
 
 
 class ProbeError(Exception):
-    """Base of all errors raised on purpose; ``str(error)`` is one line for the user."""
+    """Base of all errors that phasewatt raises on purpose, at start-up or from a command.
+
+    ``str(error)`` is one line for the user: what was wrong, and what to do. ``exit_code`` is what
+    a command ends with. Once a training runs, nothing of phasewatt raises into it.
+    """
 
     exit_code = 1
 
 
 class UsageError(ProbeError):
-    """The arguments or the input cannot be used."""
+    """The arguments or the input cannot be used; the line names the value and what is allowed."""
 
 
 class UnknownRunError(UsageError):

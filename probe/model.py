@@ -127,12 +127,14 @@ def _word_and_number(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One meter: what it measures, of which device, and how well.
+    """One value that a meter gives: what it measures, of which device, and how well.
 
-    ``id`` is unique in a run and stable over runs on the same machine, for
-    example ``nvml:GPU-1b2c…:energy`` or ``rapl:intel-rapl:0:energy``.
-    A stored raw value times ``scale`` is in ``unit`` (base units: J, W, B, Hz, s,
-    Cel, ratio 0–1, or ``bitmask``).
+    ``quantity`` (energy, power, temperature, …) of ``device`` (gpu0, cpu0, psys, …), as a counter
+    or a gauge (``kind``), measured or modelled (``provenance``). ``in_total`` counts its joules
+    into the run's; ``attributable`` False means that no number of a phase is derived from it.
+    ``id`` is unique in a run and stable over runs on the same machine, for example
+    ``nvml:GPU-1b2c…:energy`` or ``rapl:intel-rapl:0:energy``. A stored raw value times ``scale`` is
+    in ``unit`` (base units: J, W, B, Hz, s, Cel, ratio 0–1, or ``bitmask``).
 
     A device whose name does not say its kind (``npu0``) needs ``device_kind``. The name decides
     where ``device_kind`` or ``index`` are left out, as in runs that were recorded without them.

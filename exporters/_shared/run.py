@@ -19,7 +19,11 @@ class ExportRefused(UsageError):
 
 
 class StoredRun:
-    """A run directory; everything is read when it is first asked for."""
+    """A stored run, as an exporter gets it; everything is read when it is first asked for.
+
+    ``report`` is its :class:`probe.Report`, ``reader`` what was recorded, ``path`` its directory.
+    Times end in their units: ``_s`` seconds since 1970, ``_ns`` nanoseconds.
+    """
 
     def __init__(self, path: Path):
         self.path = path

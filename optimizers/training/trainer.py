@@ -46,7 +46,12 @@ Evaluate = Callable[[nn.Module], Mapping[str, float]]
 
 
 class Trainer:
-    """``Trainer(model, data, loss, stack=Stack.paper(), samples=100_000).fit()``."""
+    """Trains a model with a stack of techniques, watched: ``Trainer(model, data, loss, …).fit()``.
+
+    The plan is made here, once; ``table`` says what is on, where it comes from and what it should
+    change. :meth:`fit` trains and gives a :class:`Result`, :meth:`report` the joules and seconds of
+    each phase. The same script runs on a CPU, on a GPU and, under ``torchrun``, on several ranks.
+    """
 
     def __init__(
         self,

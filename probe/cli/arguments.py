@@ -127,7 +127,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_command(parser: argparse.ArgumentParser) -> None:
     """The words of a command that is to be started, after ``--``."""
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
+    parser.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND …",
+        help="what to start, after `--`, with its own arguments",
+    )
 
 
 def command_of(words: Sequence[str]) -> list[str]:

@@ -100,7 +100,11 @@ class GroupInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupReport(Rendered):
-    """A group, and a report of each of its trainings."""
+    """The report of several trainings below one ``probe run``: the group, and one of each.
+
+    It is shown and exported as a :class:`Report` is. Energy of a meter that several trainings
+    used at once is ``shared`` and belongs to none of them. ``final`` is False while it goes on.
+    """
 
     group: GroupInfo
     runs: tuple[Report, ...]

@@ -558,7 +558,13 @@ class LoggedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(Rendered):
-    """All that is known of a run. ``final`` is False while it goes on."""
+    """All that is known of a run: ``print(report)`` shows it, ``report.to_json()`` gives all of it.
+
+    ``total`` has the energy of the run, ``phases`` a row for each phase of each device, ``sources``
+    the meters, ``warnings`` what a reader should know first. Names end in units: ``_s`` seconds,
+    ``_j`` joules, ``_w`` watts, ``_g`` grams, ``_bytes``. None means unknown, never zero; an
+    interval is (low, high) of 95 %. Frozen; ``final`` is False while the run goes on.
+    """
 
     run: RunInfo
     total: Totals

@@ -17,7 +17,7 @@ A reading that fails is a :class:`Gap`, never a zero and never an exception. Wha
 is unsupported is listed in ``absent`` with the reason.
 """
 
-from .base import Sensor, SensorContext, powercap_root
+from .base import Sensor, SensorContext, powercap_root, read_each
 from .discovery import discover_sensors
 
-__all__ = ["Sensor", "SensorContext", "discover_sensors", "powercap_root"]
+__all__ = ["Sensor", "SensorContext", "discover_sensors", "powercap_root", "read_each"]

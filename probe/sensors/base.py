@@ -24,7 +24,12 @@ def sys_root() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorContext:
-    """What a sensor may know about the run; roots of system trees are injected here."""
+    """What a sensor may know about the run.
+
+    ``clock`` gives the time and is the only way to wait. The roots are where the kernel shows RAPL,
+    processes and devices: a sensor that reads files looks for them there, so that tests and
+    containers can put other trees in their place.
+    """
 
     requests: tuple[DeviceRequest, ...] = (DeviceRequest(),)  # one per rank of this node
     pids: tuple[int, ...] = ()  # of the launchers, else of the ranks
@@ -38,7 +43,13 @@ class SensorContext:
 
 
 class Sensor(Protocol):
-    """The only noun with behaviour."""
+    """What reads one kind of meter, in a thread of the recorder, never in the training process.
+
+    ``Sensor(context)`` keeps the context and does nothing else. :meth:`open` finds the meters,
+    :meth:`read` is called at the times that :meth:`next_read_ns` names, :meth:`close` may be called
+    twice. Times are nanoseconds of ``context.clock``. ``name`` is unique; ``absent`` is filled by
+    :meth:`open` with what is missing and why; ``warnings``, a clear line each, may grow later.
+    """
 
     name: ClassVar[str]
     absent: list[Absence]  # filled by open(): what is missing and why

@@ -1,8 +1,4 @@
-"""One watched execution, seen from the training process.
-
-Trouble with the machine at the start (no space, a read-only directory) raises StoreError; after
-the start nothing of ours raises.
-"""
+"""One watched execution, seen from the training process."""
 
 from __future__ import annotations
 
@@ -46,7 +42,11 @@ REPORT_WAIT_S = 20.0
 
 
 class Run(ShowsItsReport):
-    """One watched execution, seen from the training process; ``path`` is its directory."""
+    """One watched training, seen from its process: what ``with probe.watch() as run`` gives.
+
+    ``path`` is its directory. No method raises into the training; where nothing can be recorded,
+    :class:`probe.watch` gives a stand-in with the same methods, which do nothing.
+    """
 
     path: Path
 
@@ -102,7 +102,7 @@ class Run(ShowsItsReport):
         return self.path.name
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Name what happens inside: ``with run.phase("eval"): …``; may be nested."""
+        """Name what happens inside, as :func:`probe.phase`: ``with run.phase("eval"): …``."""
         return self._engine.phase(name)
 
     @property
@@ -144,7 +144,7 @@ class Run(ShowsItsReport):
         return read_live(self.path)
 
     def report(self) -> Report | GroupReport:
-        """The report so far; ``print(run.report())`` shows it, ``.to_json()`` gives all of it."""
+        """The report so far: ``print`` shows it, ``.to_json()`` gives all. Raises StoreError."""
         from ..report.build import report_of
 
         if self._closed:

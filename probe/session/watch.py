@@ -208,7 +208,14 @@ def active_run() -> Run | None:
 
 
 def phase(name: str) -> contextlib.AbstractContextManager[None]:
-    """``run.phase(name)`` of the active run; does nothing when no run is active."""
+    """Name a part of the training that is being watched: ``with probe.phase("sampling"): …``.
+
+    The report gets a row of this name, with the seconds and joules of all its visits together. A
+    phase may be nested and entered again. Without an active run nothing happens; nothing is raised.
+
+    Args:
+        name: any text; the name of a built-in phase (``eval``) adds to that one.
+    """
     run = _active
     return run.phase(name) if run is not None and not run.closed else contextlib.nullcontext()
 

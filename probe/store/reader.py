@@ -90,10 +90,13 @@ Logged = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]  # (time_ns, valu
 
 
 class RunReader:
-    """Opens a run directory; of a run of several hosts, all of it or what one host recorded.
+    """What was recorded of a run, before anything is estimated: samples, edges, logged values.
 
-    Every host has its own monotonic clock. The reader of one host uses that host's time; the reader
-    of all hosts uses the time of the host that made the run (``clocks`` has the offsets of others).
+    :func:`probe.open_run` makes one. Times are nanoseconds of a monotonic clock, values in the
+    units of their sources (J, W, B, Hz, s). A run of several hosts is read whole, or one host's
+    part of it. Every host has its own monotonic clock: the reader of one host uses that host's
+    time, the reader of all hosts the time of the host that made the run (``clocks`` has the
+    offsets of the others).
     """
 
     def __init__(self, run: Path, node: str | None = None):

@@ -1,9 +1,7 @@
-"""The project as others meet it: imports, public names, wheel, README."""
+"""The project as others meet it: imports, public names, wheel, help."""
 
 from __future__ import annotations
 
-import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import probe
-from probe.cli.main import command_names, full_parser, main
+from probe.cli.main import command_names, main
 from probe.instrument import state_machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,60 +113,6 @@ print(run.report())
     assert (
         any((target / "probe" / "instrument").glob("state_machine.*.so")) == state_machine.COMPILED
     )
-
-
-@pytest.mark.parametrize("frameworks", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_every_python_block_of_readme_and_docs_runs(tmp_path: Path, frameworks: bool) -> None:
-    pytest.importorskip("torch")
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    text = "\n".join(page.read_text() for page in pages)
-    blocks = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", text, re.S)
-        if ("probe.integrations" in block) is frameworks
-    ]
-    assert len(blocks) > 1
-    setup = """
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-from torch import nn
-model = nn.Sequential(nn.Sequential(*(nn.Sequential(nn.Linear(4, 4)) for _ in range(4))),
-                      nn.Linear(4, 2))
-dataset = TensorDataset(torch.randn(256, 4), torch.randint(2, (256,)))
-loss = lambda model, batch: nn.functional.cross_entropy(model(batch[0]), batch[1])
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-loader = DataLoader(TensorDataset(torch.randn(64, 4), torch.randint(2, (64,))), batch_size=8)
-loss_fn = torch.nn.CrossEntropyLoss()
-def evaluate(): pass
-"""
-    for block in blocks:
-        out = python(
-            f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{setup}\n{block}", cwd=tmp_path
-        )
-        if "report()" in block:
-            assert "forward" in out
-
-
-def test_every_command_of_readme_and_docs_exists() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    text = "\n".join(page.read_text() for page in pages)
-    commands = set(re.findall(r"`probe ([a-z]+)", text)) - {"dashboard/"}
-    assert commands <= set(command_names())
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    assert set(re.findall(r"`make ([a-z-]+)`", text)) <= targets
-    lines = re.findall(r"^ *(?:\$ )?probe ([a-z]+ .*)$|`probe ([a-z]+ [^`]*)`", text, re.M)
-    given = [re.split(r"  | \| ", shell or inline)[0] for shell, inline in lines]
-    assert len(given) > 30
-    for line in given:
-        words = shlex.split(line)
-        if words[0] in command_names() and not {"…", "COMMAND", "--help"} & {*words}:
-            full_parser().parse_args(words)  # raises UsageError
-
-
-def test_links_of_readme_and_docs_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 @pytest.mark.parametrize("command", [None, *command_names()])

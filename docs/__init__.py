@@ -1,0 +1,1 @@
+"""The documentation: pages to read here, and :mod:`docs.site`, which makes a site of them."""
