@@ -133,11 +133,27 @@ class Driver:
 
     def _train(self, training: Training, limits: Limits) -> None:
         self._store.begin(training)
+        if self._is_too_much(training):
+            outcome = Outcome(State.INTERRUPTED, NOTHING, why="another host took the budget")
+            self._store.end(replace(training, outcome=outcome))
+            return
         outcome = self._trainings.train(
             Job(training.place, training.settings, training.seed), limits
         )
         self._store.end(replace(training, outcome=outcome))
         self._progress(training, outcome)
+
+    def _is_too_much(self, begun: Training) -> bool:
+        """Whether hosts that looked at the same time began more than the budget is enough for.
+
+        Then those that began earlier go on.
+        """
+        before = (begun.started, begun.host)
+        spent = NOTHING
+        for training in self._store.trainings():
+            if training.outcome is not None or (training.started, training.host) < before:
+                spent = spent.plus(training.charged)
+        return not self._budget.minus(spent).covers(begun.limit)
 
     def _progress(self, training: Training, outcome: Outcome) -> None:
         what = f"{training.place}  {written(training.settings)}, seed {training.seed}"

@@ -89,6 +89,10 @@ class Situation:
             spent = spent.plus(training.charged)
         return self.budget.minus(spent)
 
+    def running(self) -> bool:
+        """Whether another training goes on, on another host."""
+        return any(t.outcome is None and not _is_lost(t, self) for t in self.trainings)
+
 
 def next_step(situation: Situation) -> Step:
     """What this host does next. Raises UsageError if the search cannot go on."""
@@ -108,15 +112,15 @@ def next_step(situation: Situation) -> Step:
             return Suggest(False, limits)
     if (step := _again(tried, left, limits)) is not None:
         return step
-    if any(t.outcome is None and t.part is not Part.PROOF for t in situation.trainings):
+    if situation.running():
         return Wait()
     return _begin_proof(situation, tried, default)
 
 
 def _first(situation: Situation, default: Configuration | None) -> Step:
-    own = [t for t in situation.trainings if is_own(t.settings)]
-    if any(training.outcome is None for training in own):
+    if situation.running():
         return Wait()
+    own = [t for t in situation.trainings if is_own(t.settings)]
     if default is not None and default.failures:
         raise UsageError(
             f"the script's own setting is what others are held against: {default.why} "
@@ -224,7 +228,6 @@ def _proof(
     limits = _limits(left, default, tried)
     limits = Limits(limits.cost, limits.hung_s)
     expected = _expected(tried, sides)
-    waits = False
     for block in range(proof.pairs):
         # Each side is first in half of the pairs.
         order = sides if block % 2 == 0 else sides[::-1]
@@ -234,13 +237,12 @@ def _proof(
             if any(t.outcome is not None for t in same):
                 continue
             if same or any(t.host != situation.host for t in theirs):
-                waits = True
-                break
+                break  # another host is at it
             needed = expected if not theirs else _expected(tried, (settings,))
             if not left.covers(needed, _SAFE):
-                return Wait() if waits else Finished()
+                return Wait() if situation.running() else Finished()
             return Train(Part.PROOF, settings, block, limits, block)
-    return Wait() if waits else Finished()
+    return Wait() if situation.running() else Finished()
 
 
 def _expected(tried: Sequence[Configuration], sides: Sequence[Settings]) -> Cost:

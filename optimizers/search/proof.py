@@ -16,12 +16,14 @@ from probe.compare.comparison import compare
 from probe.compare.gain import Gain, Interval, Verdict, closed
 from probe.compare.model import Comparison
 from probe.compare.quantity import Frame, gain
+from probe.compare.reasons import reason
 from probe.compare.run_record import Trial
 from probe.compare.sides import Question, Side
 from probe.compare.statistics import paired
 
 from .objective import Objective
 
+WHAT = {"time": "time", "energy": "energy", "cost": "money", "edp": "energy × time"}
 WORDS = {Verdict.GAIN: "pays", Verdict.LOSS: "costs", Verdict.NO_EVIDENCE: "no evidence"}
 
 
@@ -68,10 +70,13 @@ def prove(sides: Sides, objective: Objective) -> Proof:
     )
     report = compare(default, [champion], sides.question, [sides.problems])
     comparison = report.comparisons[0]
+    frame = _frame(default.trials, champion.trials, comparison)
     saved: Gain = comparison.time_s if objective.kind == "time" else comparison.energy_j
     if objective.kind in ("cost", "edp"):
-        saved = _of_objective(default.trials, champion.trials, objective, comparison)
-    no_evidence = saved.verdict is Verdict.NO_EVIDENCE
+        saved = _saved(default.trials, champion.trials, objective, frame)
+    why = reason(
+        default, champion, frame, comparison.quality, sides.problems, saved, WHAT[objective.kind]
+    )
     return Proof(
         saved.verdict,
         len(default.trials),
@@ -80,33 +85,37 @@ def prove(sides: Sides, objective: Objective) -> Proof:
         saved.percent,
         saved.base,
         saved.other,
-        (comparison.reason or "the 95 % interval contains zero") if no_evidence else "",
+        why,
     )
 
 
-def _of_objective(
-    defaults: Sequence[Trial], champions: Sequence[Trial], objective: Objective, by: Comparison
+def _frame(defaults: Sequence[Trial], champions: Sequence[Trial], by: Comparison) -> Frame:
+    every = [*defaults, *champions]
+    missed = [sum(run.reached is False for run in side) for side in (defaults, champions)]
+    return Frame(
+        cells=(),
+        pairs=[(at, at) for at in range(len(defaults))],
+        factors=np.ones((len(defaults), len(champions))),
+        missed=(missed[0], missed[1]),
+        quality_ok=by.quality.ok,
+        comparable=by.comparable,
+        same_meters=len({run.meters for run in every}) == 1,
+        meter_error=max(run.meter_error for run in every),
+    )
+
+
+def _saved(
+    defaults: Sequence[Trial], champions: Sequence[Trial], objective: Objective, frame: Frame
 ) -> Gain:
-    """What a pair saves of money or of energy × time."""
+    """What a pair saves of money or of energy × time; nothing is said if a run missed the target."""
     values = [
         [objective.of(run.time_s, run.energy_j) for run in side] for side in (defaults, champions)
     ]
     known = [[value for value in side if value is not None] for side in values]
-    every = [*defaults, *champions]
-    if len(known[0]) != len(defaults) or len(known[1]) != len(champions):
+    if any(frame.missed) or len(known[0]) != len(known[1]) or len(known[0]) != len(defaults):
         return Gain()
-    frame = Frame(
-        cells=(),
-        pairs=[(at, at) for at in range(len(defaults))],
-        factors=np.ones((len(defaults), len(champions))),
-        missed=(0, 0),
-        quality_ok=by.quality.ok,
-        comparable=by.comparable and all(run.reached is not False for run in every),
-        same_meters=len({run.meters for run in every}) == 1,
-        meter_error=max(run.meter_error for run in every),
-    )
-    saved = np.array([[base - other] for base, other in zip(*known, strict=True)])
+    differences = np.array([[base - other] for base, other in zip(*known, strict=True)])
     base = fmean(known[0])
-    half = frame.meter_half(float(saved.mean()), base) if objective.needs_meter else 0.0
-    result = gain(paired(saved), 0, frame, base=base, is_total=True, meter_half=half)
-    return replace(result, base=base, other=fmean(known[1]))
+    half = frame.meter_half(float(differences.mean()), base) if objective.needs_meter else 0.0
+    saved = gain(paired(differences), 0, frame, base=base, is_total=True, meter_half=half)
+    return replace(saved, base=base, other=fmean(known[1]))

@@ -57,6 +57,7 @@ class Store:
     ):
         """Open the search's two studies, or begin them."""
         self._knobs = knobs
+        self._ended: dict[tuple[str, int], Training] = {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna says of each of these options that it is new
             sampler = optuna.samplers.TPESampler(
@@ -95,9 +96,19 @@ class Store:
             training
             for study in self._studies.values()
             for trial in study.get_trials(deepcopy=False)
-            if (training := _read(trial)) is not None
+            if (training := self._training(study.study_name, trial)) is not None
         ]
         return sorted(trainings, key=lambda each: (each.started, each.part, each.number))
+
+    def _training(self, study: str, trial: FrozenTrial) -> Training | None:
+        """What a trial holds; one that has ended is read once."""
+        key = study, trial.number
+        if key in self._ended:
+            return self._ended[key]
+        training = _read(trial)
+        if training is not None and training.outcome is not None:
+            self._ended[key] = training
+        return training
 
     def suggest(self, *, own: bool) -> tuple[int, Settings]:
         """A number, and the settings that the sampler suggests, or the script's own."""

@@ -10,10 +10,10 @@ from probe.report.text_tables import Table
 
 from .objective import Objective
 from .outcome import written
+from .proof import WHAT
 from .result import SearchResult, Spent
 
 _SHOWN = 10
-_LESS = {"time": "time", "energy": "energy", "cost": "money", "edp": "energy × time"}
 
 
 def render(result: SearchResult, objective: Objective) -> str:
@@ -33,7 +33,7 @@ def _answer(result: SearchResult, objective: Objective) -> list[str]:
     more = "less" if result.gain >= 0 else "more"
     lines = [
         f"{result.verdict}: {what}",
-        f"  {number(abs(result.percent))} % {more} {_LESS[result.objective]} to {result.target} "
+        f"  {number(abs(result.percent))} % {more} {WHAT[result.objective]} to {result.target} "
         "than the script's own setting",
         f"  {objective.written(result.default_value)} before, "
         f"{objective.written(result.champion_value)} now: saves {objective.written(result.gain)} a "
@@ -53,7 +53,8 @@ def _between(result: SearchResult, objective: Objective) -> str:
 
 
 def _cost(result: SearchResult) -> list[str]:
-    lines = [f"the search took {_spent(result.search)}; its proof {_spent(result.proof)}"]
+    took = f"the search took {_spent(result.search)}"
+    lines = [took + (f"; its proof {_spent(result.proof)}" if result.proof.trainings else "")]
     if result.pays_back is not None:
         after = f"  paid back after {result.pays_back} trainings"
         if result.pays_back_interval is not None:
@@ -86,7 +87,7 @@ def _table(result: SearchResult, objective: Objective) -> Table:
     title = "what was tried, best first" + (f" ({left_out} more in --json)" if left_out else "")
     return Table(
         title,
-        ["configuration", "trainings", _LESS[result.objective], "why not"],
+        ["configuration", "trainings", WHAT[result.objective], "why not"],
         rows,
         frozenset({0, 3}),
     )
