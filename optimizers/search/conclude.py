@@ -12,10 +12,10 @@ from probe.compare.gain import Interval, Verdict
 from .budget import Budget
 from .command_line import CommandLine
 from .driver import Trainings
-from .measured import configurations
+from .measured import configurations, default_of
 from .objective import Objective
-from .outcome import NOTHING, Cost, Outcome, Part, Settings, State, Training, key_of
-from .plan import FEWEST_PAIRS, BeginProof
+from .outcome import NOTHING, Cost, Outcome, Part, Settings, State, Training, key_of, written
+from .plan import FEWEST_PAIRS, BeginProof, champion
 from .proof import Proof, prove
 from .result import Row, SearchResult, Spent
 
@@ -39,8 +39,8 @@ def conclude(
     spent = {part: _spent([t for t in done if t.part is part]) for part in Part}
     search = _added(spent[Part.SEARCH], spent[Part.AGAIN])
     own: Settings = {knob.name: None for knob in asked.command.knobs}
-    champion = None if chosen is None else chosen.settings
-    settings = own if champion is None else champion
+    best = None if chosen is None else chosen.settings
+    settings = own if best is None else best
     pays = _pays_back(asked.objective, search, spent[Part.PROOF], proof)
     finite = {
         name: value if math.isfinite(value) else None
@@ -53,7 +53,7 @@ def conclude(
         budget_j=finite["j"],
         verdict=proof.word,
         reason=proof.reason,
-        champion=champion,
+        champion=best,
         words=asked.command.shown(settings),
         environment=asked.command.environment(settings),
         pairs=proof.pairs,
@@ -68,7 +68,7 @@ def conclude(
         pays_back_interval=pays[1],
         by_state=Counter(str(t.outcome.state) for t in done if t.outcome is not None),
         configurations=_rows(done),
-        runs=_runs(done, champion),
+        runs=_runs(done, best),
         notes=_notes(asked),
         folder=asked.folder,
     )
@@ -80,11 +80,8 @@ def _proof(
     if chosen is None:
         if any(t.outcome is None for t in done) or not done:
             return Proof(Verdict.NO_EVIDENCE, reason="the search goes on")
-        return Proof(
-            Verdict.NO_EVIDENCE,
-            reason="nothing that was tried was better than the script's own setting",
-        )
-    default, champion, failed = _pairs(done, chosen.settings)
+        return Proof(Verdict.NO_EVIDENCE, reason=_unproved(done))
+    default, other, failed = _pairs(done, chosen.settings)
     if failed:
         return Proof(Verdict.NO_EVIDENCE, reason=failed)
     if len(default) < min(FEWEST_PAIRS, chosen.pairs):
@@ -93,7 +90,19 @@ def _proof(
             pairs=len(default),
             reason=f"the proof has {len(default)} of {chosen.pairs} pairs",
         )
-    return prove(trainings.sides(default, champion), asked.objective)
+    return prove(trainings.sides(default, other), asked.objective)
+
+
+def _unproved(done: Sequence[Training]) -> str:
+    """Why a search ended without a champion to prove."""
+    tried = configurations(done)
+    default = default_of(tried)
+    if default is None or not default.is_sound:
+        return "the script's own setting did not reach the target every time"
+    best = champion(tried)
+    if best is default:
+        return "nothing that was tried was better than the script's own setting"
+    return f"the budget was used up before {written(best.settings)} could be proved"
 
 
 def _pairs(
@@ -173,11 +182,11 @@ def _rows(done: Sequence[Training]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.failed > 0, row.value is None, row.value or 0.0))
 
 
-def _runs(done: Sequence[Training], champion: Settings | None) -> Mapping[str, Sequence[str]]:
-    """The runs of the proof by side, as ``probe compare`` takes them."""
-    if champion is None:
+def _runs(done: Sequence[Training], best: Settings | None) -> Mapping[str, Sequence[str]]:
+    """The runs of the proof by side, relative to the search's folder."""
+    if best is None:
         return {}
-    default, other, _ = _pairs(done, champion)
+    default, other, _ = _pairs(done, best)
     return {
         name: [t.outcome.run for t in side if t.outcome is not None and t.outcome.run is not None]
         for name, side in (("default", default), ("champion", other))

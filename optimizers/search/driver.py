@@ -94,7 +94,7 @@ class Driver:
                 self._store.end(replace(training, outcome=outcome))
 
     def _suggested(self, situation: Situation, step: Suggest) -> None:
-        number, settings = self._store.suggest(own=step.own)
+        number, settings = self._store.suggest(own=step.own, random=step.random)
         tried = {key_of(each.settings): each for each in configurations(situation.trainings)}
         same = tried.get(key_of(settings))
         training = Training(

@@ -22,17 +22,18 @@ ROUNDS = ((12, 2), (6, 3), (4, 6), (3, 8))  # (how many of the best, trainings o
 MOST_REPEATED = 3  # trainings of the same settings while the sampler still suggests
 NOTHING_NEW = 50  # suggestions in a row that are known already
 _AGAIN_SHARE = 0.3  # of what the search may use, for the rounds
-_HUNG, _START_S = 3.0, 20.0  # times the slowest of default and champion, beside a start
+_HUNG, _START_S = 3.0, 10.0  # times the slowest of default and champion, beside a start
 _SAFE = 1.15  # a training may take so much more than those before
 _LOST_S = 60.0  # beyond its limit, of a training on another host
 
 
 @dataclass(frozen=True, slots=True)
 class Suggest:
-    """Train the script's own setting, or what the sampler suggests."""
+    """Train the script's own setting, or what the sampler suggests; ``random``: anything."""
 
     own: bool
     limits: Limits
+    random: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,8 @@ def next_step(situation: Situation) -> Step:
     if not _in_rounds(situation) and not _exhausted(situation, tried):
         rounds = situation.budget.minus(kept).times(_AGAIN_SHARE)
         exploring = left.minus(Cost(_finite(rounds.seconds), _finite(rounds.joules)))
-        if exploring.covers(ranked(tried)[0].cost, _SAFE):
-            return Suggest(False, limits)
+        if exploring.covers(_best(tried, default).cost, _SAFE):
+            return Suggest(False, limits, random=_nothing_new(situation, NOTHING_NEW // 5))
     if (step := _again(tried, left, limits)) is not None:
         return step
     if situation.running():
@@ -166,11 +167,15 @@ def _finite(amount: float) -> float:
 
 
 def _limits(left: Budget, default: Configuration, tried: Sequence[Configuration]) -> Limits:
-    costs = (default.cost, ranked(tried)[0].cost)
+    costs = (default.cost, _best(tried, default).cost)
     hung_s = _HUNG * max(cost.seconds for cost in costs) + _START_S
     joules = _HUNG * max(cost.joules or math.inf for cost in costs)
     most = Cost(min(left.seconds, hung_s), min(left.joules, joules))
     return Limits(most, hung_s, highest_value(tried))
+
+
+def _best(tried: Sequence[Configuration], default: Configuration) -> Configuration:
+    return next(iter(ranked(tried)), default)
 
 
 def _in_rounds(situation: Situation) -> bool:
@@ -179,9 +184,14 @@ def _in_rounds(situation: Situation) -> bool:
 
 def _exhausted(situation: Situation, tried: Sequence[Configuration]) -> bool:
     """Whether there is nothing new to suggest."""
-    lately = [t.outcome for t in situation.trainings if t.part is Part.SEARCH][-NOTHING_NEW:]
+    return len(tried) >= situation.space or _nothing_new(situation, NOTHING_NEW)
+
+
+def _nothing_new(situation: Situation, suggestions: int) -> bool:
+    """Whether the last so many suggestions were known, or cannot be trained."""
+    lately = [t.outcome for t in situation.trainings if t.part is Part.SEARCH][-suggestions:]
     stale = [o for o in lately if o is not None and o.state in (State.KNOWN, State.REFUSED)]
-    return len(tried) >= situation.space or len(stale) == NOTHING_NEW
+    return len(stale) == suggestions
 
 
 def _again(tried: Sequence[Configuration], left: Budget, limits: Limits) -> Step | None:

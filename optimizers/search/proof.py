@@ -107,7 +107,7 @@ def _frame(defaults: Sequence[Trial], champions: Sequence[Trial], by: Comparison
 def _saved(
     defaults: Sequence[Trial], champions: Sequence[Trial], objective: Objective, frame: Frame
 ) -> Gain:
-    """What a pair saves of money or of energy × time; nothing is said if a run missed the target."""
+    """What a pair saves of money or of energy × time; nothing if a run missed the target."""
     values = [
         [objective.of(run.time_s, run.energy_j) for run in side] for side in (defaults, champions)
     ]

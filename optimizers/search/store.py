@@ -60,12 +60,13 @@ class Store:
         self._ended: dict[tuple[str, int], Training] = {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna says of each of these options that it is new
-            sampler = optuna.samplers.TPESampler(
+            self._sampler = optuna.samplers.TPESampler(
                 multivariate=True, group=True, constant_liar=True, seed=sampler_seed
             )
+        self._random = optuna.samplers.RandomSampler(seed=sampler_seed)
         self._studies = {
             part: optuna.create_study(
-                storage=storage, study_name=f"{name} {part}", sampler=sampler, load_if_exists=True
+                storage=storage, study_name=f"{name} {part}", load_if_exists=True
             )
             for part in (Part.SEARCH, Part.AGAIN)
         }
@@ -110,9 +111,10 @@ class Store:
             self._ended[key] = training
         return training
 
-    def suggest(self, *, own: bool) -> tuple[int, Settings]:
-        """A number, and the settings that the sampler suggests, or the script's own."""
+    def suggest(self, *, own: bool, random: bool = False) -> tuple[int, Settings]:
+        """A number and settings: what the sampler suggests, the script's own, or any."""
         study = self._studies[Part.SEARCH]
+        study.sampler = self._random if random else self._sampler
         if own:
             study.enqueue_trial(own_parameters(self._knobs))
         trial = study.ask()

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from probe.compare.progress import SMOOTHED
 from probe.errors import ProbeError
 from probe.store.catalogue.labels import change_labels
 from probe.target import Target
@@ -105,7 +106,8 @@ class OutcomeReader:
             logged = ", ".join(seen.logged) or "nothing"
             why = f"it never logged {metric}, the target's metric; it logged {logged}"
         else:
-            why = f"it ended at {metric}={seen.last:.4g}, short of {self._target}"
+            mean = f" (a mean of {SMOOTHED})" if seen.smoothed else ""
+            why = f"it ended at {metric}={seen.last:.4g}{mean}, short of {self._target}"
         return Outcome(state, cost, at_least=self._spent(seen), run=where, why=why)
 
     def _at_least(self, run: Path) -> float | None:

@@ -31,7 +31,8 @@ class Progress:
     """How far a run is: seconds and joules by the last moment that did not meet the target.
 
     ``reached``: a value has met it; ``logged``: names of what was logged; ``diverged``: its newest
-    values are not finite; ``last``: the newest finite value.
+    values are not finite; ``last``: the newest finite value, ``smoothed``: a mean of several, as of
+    what is logged at nearly every step.
     """
 
     spent: Cost
@@ -39,6 +40,7 @@ class Progress:
     logged: Sequence[str]
     diverged: bool
     last: float | None
+    smoothed: bool
 
 
 def only_run(directory: Path) -> Path | None:
@@ -92,7 +94,8 @@ def progress(run: Path, target: Target, *, energy: bool) -> Progress:
         reached,
         sorted(recording.logged),
         len(newest) == _NOT_FINITE and not np.isfinite(newest).any(),
-        float(finite[-1]) if len(finite) else None,
+        None if quality is None else quality.last,
+        quality is not None and len(quality.values) < len(finite),
     )
 
 
