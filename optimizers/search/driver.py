@@ -91,7 +91,7 @@ class Driver:
         for training in self._store.trainings():
             if training.outcome is None and training.host == self._host:
                 outcome = self._trainings.interrupted(training)
-                self._store.end(replace(training, outcome=outcome))
+                self._store.keep(replace(training, outcome=outcome))
 
     def _suggested(self, situation: Situation, step: Suggest) -> None:
         number, settings = self._store.suggest(own=step.own, random=step.random)
@@ -109,9 +109,9 @@ class Driver:
         )
         if same is not None and (same.failures or len(same.values) >= MOST_REPEATED):
             value = same.mean if same.is_sound else None
-            self._store.end(replace(training, outcome=Outcome(State.KNOWN, NOTHING, value)))
+            self._store.keep(replace(training, outcome=Outcome(State.KNOWN, NOTHING, value)))
         elif why := self._trainings.refused(settings):
-            self._store.end(replace(training, outcome=Outcome(State.REFUSED, NOTHING, why=why)))
+            self._store.keep(replace(training, outcome=Outcome(State.REFUSED, NOTHING, why=why)))
         else:
             self._train(replace(training, limit=step.limits.cost), step.limits)
 
@@ -132,15 +132,15 @@ class Driver:
         self._train(training, step.limits)
 
     def _train(self, training: Training, limits: Limits) -> None:
-        self._store.begin(training)
+        self._store.keep(training)
         if self._is_too_much(training):
             outcome = Outcome(State.INTERRUPTED, NOTHING, why="another host took the budget")
-            self._store.end(replace(training, outcome=outcome))
+            self._store.keep(replace(training, outcome=outcome))
             return
         outcome = self._trainings.train(
             Job(training.place, training.settings, training.seed), limits
         )
-        self._store.end(replace(training, outcome=outcome))
+        self._store.keep(replace(training, outcome=outcome))
         self._progress(training, outcome)
 
     def _is_too_much(self, begun: Training) -> bool:

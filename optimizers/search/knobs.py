@@ -14,12 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import entry_points
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from probe.spelling import meant_or_all
 
 from .. import techniques
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from optuna import Trial  # asked for only where trials are made
 
 _OWN, _SET = "own", "set"
 _RANGE = re.compile(r"(log:)?\s*([-+0-9.eE]+?)\.\.([-+0-9.eE]+)")
@@ -41,14 +44,6 @@ class Place(StrEnum):
     ENVIRONMENT = "environment"
 
 
-class Suggests(Protocol):
-    """What is used of an Optuna trial."""
-
-    def suggest_categorical(self, name: str, choices: Sequence[str]) -> str: ...
-    def suggest_int(self, name: str, low: int, high: int, *, log: bool) -> int: ...
-    def suggest_float(self, name: str, low: float, high: float, *, log: bool) -> float: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Choices:
     """One of several texts."""
@@ -62,7 +57,7 @@ class Choices:
         """How many values it has, the script's own among them."""
         return len(self.values) + 1
 
-    def suggest(self, trial: Suggests) -> str | None:
+    def suggest(self, trial: Trial) -> str | None:
         """A value by the sampler; None for the script's own."""
         drawn = trial.suggest_categorical(self.name, [_OWN, *(f"={v}" for v in self.values)])
         return None if drawn == _OWN else drawn[1:]
@@ -84,7 +79,7 @@ class Range:
         """How many values it has, the script's own among them."""
         return self.high - self.low + 2 if self.whole else math.inf
 
-    def suggest(self, trial: Suggests) -> str | None:
+    def suggest(self, trial: Trial) -> str | None:
         """A value by the sampler; None for the script's own."""
         if trial.suggest_categorical(self.name, [_OWN, _SET]) == _OWN:
             return None

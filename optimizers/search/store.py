@@ -124,41 +124,26 @@ class Store:
         """A number for a training that the sampler has not suggested."""
         return int(self._studies[Part.AGAIN].ask().number)
 
-    def begin(self, training: Training) -> None:
-        """Keep that a training begins."""
-        self._write(training)
+    def keep(self, training: Training) -> None:
+        """Keep a training as it stands. Where it has ended, the sampler learns what it suggested.
 
-    def end(self, training: Training) -> None:
-        """Keep how a training ended; the sampler learns from those that it suggested.
-
-        One without a value counts as worse than all that have one. Raises ValueError for a training
-        that still runs.
+        One without a value counts as worse than all that have one.
         """
+        study = self._studies[Part.SEARCH if training.part is Part.SEARCH else Part.AGAIN]
+        trial_id = study._storage.get_trial_id_from_study_id_trial_number(
+            study._study_id, training.number
+        )
+        study._storage.set_trial_user_attr(trial_id, _TRAINING, _as_json(training))
         outcome = training.outcome
         if outcome is None:
-            raise ValueError("a training that has ended has an outcome")
-        self._write(training)
+            return
         state = TrialState.PRUNED
         if outcome.state is State.INTERRUPTED:
             state = TrialState.FAIL
         elif outcome.value is not None:
             state = TrialState.COMPLETE
-        self._study(training).tell(
-            training.number,
-            outcome.value if state is TrialState.COMPLETE else None,
-            state,
-            skip_if_finished=True,
-        )
-
-    def _study(self, training: Training) -> optuna.Study:
-        return self._studies[Part.SEARCH if training.part is Part.SEARCH else Part.AGAIN]
-
-    def _write(self, training: Training) -> None:
-        study = self._study(training)
-        trial_id = study._storage.get_trial_id_from_study_id_trial_number(
-            study._study_id, training.number
-        )
-        study._storage.set_trial_user_attr(trial_id, _TRAINING, _as_json(training))
+        value = outcome.value if state is TrialState.COMPLETE else None
+        study.tell(training.number, value, state, skip_if_finished=True)
 
 
 def _as_json(training: Training) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
     python train_for_search.py [--mode M] [--pace X] [--seed S] [--metric NAME]
 
-``--pace`` multiplies a step's time. Modes: fast (half the steps), slow (five times as many), nan,
-crash, hang, kill (SIGKILL, as the system does it where memory ends). With NVML_RIG set, a step
-draws 300 W, in mode frugal 150 W.
+``--pace`` multiplies a step's time. Modes: fast (a quarter of the steps), slow (five times as
+many), nan, crash, hang, kill (SIGKILL, as the system does it where memory ends). With NVML_RIG set,
+a step draws 300 W, in mode frugal 150 W.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import probe
 from tests.fakes.nvml import NvmlRig
 
 STEP_S, STEPS, TARGET = 0.01, 40, 0.1
-RATE = {"fast": 2.0, "slow": 0.2}
+RATE = {"fast": 4.0, "slow": 0.2}
 
 
 def main() -> None:
@@ -36,13 +36,15 @@ def main() -> None:
         sys.exit("the data are not there")
     loss, step = 1.0, 0
     with probe.watch(name="for-search", config={"seed": args.seed}) as run:
+        while rig is not None and "recorder" not in (run.path / "run.json").read_text():
+            time.sleep(0.02)  # until its meters are read, however busy the machine is
         while loss > TARGET:
             step += 1
             with run.phase("forward"):
                 time.sleep(STEP_S * args.pace * (1 + 0.01 * (args.seed % 5)))
             if args.mode == "kill" and step == STEPS // 4:
                 os.kill(os.getpid(), signal.SIGKILL)
-            while args.mode == "hang" and step == STEPS // 4:
+            while args.mode == "hang":
                 time.sleep(1.0)
             loss *= TARGET ** (RATE.get(args.mode, 1.0) / STEPS)
             run.log(samples=8)

@@ -15,7 +15,7 @@ from probe.store.catalogue.labels import change_labels
 from probe.target import Target
 
 from ..objective import Objective
-from ..outcome import Cost, Outcome, State, Training
+from ..outcome import Cost, Outcome, State
 from . import read_run
 
 LOG, RUNS = "log.txt", "runs"
@@ -70,12 +70,16 @@ class OutcomeReader:
         except ProbeError as error:
             return Outcome(State.FAILED, cost, run=where, why=str(error))
 
-    def interrupted(self, training: Training) -> Outcome:
-        """What was trained when the search was killed: as long as its run, or its log, shows."""
-        place = self._folder / training.place
+    def interrupted(self, place: Path, started: float) -> Outcome:
+        """Of a training that was killed with its search: as long as its run, or its log, shows.
+
+        Args:
+            place: the training's own folder.
+            started: in seconds since 1970.
+        """
         cost = Cost(0.0)
         with contextlib.suppress(OSError):
-            cost = Cost(max(0.0, (place / LOG).stat().st_mtime - training.started))
+            cost = Cost(max(0.0, (place / LOG).stat().st_mtime - started))
         run = read_run.only_run(place / RUNS)
         if run is not None:
             with contextlib.suppress(ProbeError):

@@ -76,7 +76,7 @@ class ProcessTrainings:
 
     def interrupted(self, training: Training) -> Outcome:
         """What was trained when the search was killed."""
-        return self._outcomes.interrupted(training)
+        return self._outcomes.interrupted(self._folder / training.place, training.started)
 
     def sides(self, default: Sequence[Training], champion: Sequence[Training]) -> Sides:
         """The runs of the proof. Raises UsageError, StoreError."""

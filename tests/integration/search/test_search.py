@@ -134,18 +134,13 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.paced
-def test_joules_are_searched_and_charged_where_a_meter_measures_them(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_joules_are_searched_and_charged_where_a_meter_measures_them(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
-    extra = {**rig.env(), "NVML_RIG": rig.env()["NVML_RIG"]}
-    words = ["--knob", "mode=frugal", "--knob", "pace=4", *TARGET, "--budget", "10min,1MJ"]
-    command = [*SEEDED[:-2], "--pace", "{pace}", "--seed", "{seed}"]
-    monkeypatch.setattr(plan, "ROUNDS", ((1, 1),))
-    start = [sys.executable, "-m", "probe", "search", "--dir", str(place), "--json"]
+    words = ["--knob", "mode=frugal", *TARGET, "--budget", "50s,1MJ", *SEEDED, "--pace", "3"]
+    start = [sys.executable, "-m", "probe", "search", "--dir", str(tmp_path / "search"), "--json"]
     done = subprocess.run(
-        [*start, "--objective", "energy", *words, *command],
-        env=processes.environment(tmp_path / "runs", extra),
+        [*start, "--objective", "energy", *words],
+        env=processes.environment(tmp_path / "runs", rig.env()),
         capture_output=True,
         text=True,
         check=False,
@@ -157,6 +152,32 @@ def test_joules_are_searched_and_charged_where_a_meter_measures_them(
     assert values["frugal"] < values[None]
     joules = [part["joules"] for part in (result["search"], result["proof"]) if part["trainings"]]
     assert all(0 < each < 1e6 for each in joules)
+
+
+@pytest.mark.paced
+def test_two_hosts_share_a_search_and_its_budget(tmp_path: Path) -> None:
+    """Both are here, under names of their own; money of the machine's hours is the objective."""
+    words = [sys.executable, "-m", "probe", "search", "--dir", str(tmp_path / "search"), "--quiet"]
+    words += ["--objective", "cost", "--hourly", "3.6", "--storage", f"sqlite:///{tmp_path}/s.db"]
+    words += ["--knob", "mode=fast,slow", *TARGET, "--budget", "2min", "--json", *SEEDED]
+    hosts = [
+        subprocess.Popen(
+            words,
+            env=processes.environment(tmp_path / "runs", {"PROBE_NODE": name}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("one", "two")
+    ]
+    said = [host.communicate(timeout=processes.HUNG_S) for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], said
+    results = [json.loads(out) for out, _ in said]
+    last = max(results, key=lambda each: each["search"]["trainings"] + each["proof"]["trainings"])
+    trained = last["search"]["trainings"] + last["proof"]["trainings"]
+    assert trained == len(list((tmp_path / "search").glob("*/*/log.txt")))
+    values = {row["settings"]["mode"]: row["value"] for row in last["configurations"]}
+    assert 0 < values["fast"] < values[None]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +196,20 @@ def test_joules_are_searched_and_charged_where_a_meter_measures_them(
         (
             ["--objective", "cost", "--knobs", "threads", *TARGET, "--budget", "1h", "--", "true"],
             "needs a price",
+        ),
+        (
+            [
+                *("--objective", "cost", "--price", "much", "--knobs", "threads", *TARGET),
+                *("--budget", "1h", "--", "true"),
+            ],
+            "much",
+        ),
+        (
+            [
+                *("--storage", "nosuch://x", "--knobs", "threads", *TARGET),
+                *("--budget", "1h", "--", "true"),
+            ],
+            "cannot be opened",
         ),
         (["--knobs", "threads", *TARGET, "--budget", "1h", "--", "nosuchprogram"], "cannot run"),
         (["--knobs", "threads", *TARGET, "--budget", "1h", "--", "true"], "it recorded 0 runs"),
