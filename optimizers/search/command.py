@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probe.redact import HIDDEN, redact_command
 from probe.store.files import read_json, write_json
@@ -21,6 +21,10 @@ from .budget import Budget
 from .command_line import CommandLine, placeholders
 from .knobs import read_knobs
 from .objective import KINDS, Objective
+
+if TYPE_CHECKING:
+    from .conclude import Asked
+    from .result import SearchResult
 
 _BEGIN = (
     "begin one with --knobs A,B --target 'loss<=2.5' --budget 3h -- python train.py --stack {stack}"
@@ -41,23 +45,12 @@ def search(options: argparse.Namespace) -> int:
             "search needs Optuna, which is not installed: pip install 'phasewatt[search]'"
         )
     _check_meter(objective, budget)
-    from .conclude import Asked, conclude
-    from .driver import Driver
-    from .store import Store, open_storage
+    from .conclude import Asked
     from .text import render
-    from .trainings.processes import ProcessTrainings
 
-    needs_joules = objective.needs_meter or budget.needs_meter
-    trainings = ProcessTrainings(folder, command, objective, target, needs_joules=needs_joules)
+    question = Asked(objective, target, budget, command, folder)
     _begin(folder, asked)
-    with alone(folder, "search", node_name()):
-        store = Store(open_storage(folder, options.storage), knobs, name=folder.absolute().name)
-        _check_same(store.settings(), asked, folder)
-        store.keep_settings(asked)
-        say = _quiet if options.quiet else _say
-        Driver(store, trainings, knobs, budget, host=node_name(), say=say).run()
-        question = Asked(objective, str(target), budget, command, str(folder))
-        result = conclude(question, store.trainings(), store.proof(), trainings)
+    result = _run(question, asked, options)
     as_json = result.to_dict()
     write_json(folder / "result.json", as_json)
     if options.format == "json":
@@ -67,19 +60,49 @@ def search(options: argparse.Namespace) -> int:
     return 0
 
 
+def _run(question: Asked, asked: Mapping[str, Any], options: argparse.Namespace) -> SearchResult:
+    """Search until nothing is left to do. Raises ProbeError."""
+    from optuna.exceptions import OptunaError
+
+    from .conclude import conclude
+    from .driver import Driver
+    from .store import Store, open_storage
+    from .trainings.processes import ProcessTrainings
+
+    folder, knobs, host = question.folder, question.command.knobs, node_name()
+    joules = question.objective.needs_meter or question.budget.needs_meter
+    trainings = ProcessTrainings(
+        folder, question.command, question.objective, question.target, needs_joules=joules
+    )
+    say = _quiet if options.quiet else _say
+    try:
+        with alone(folder, "search", host):
+            storage = open_storage(folder, options.storage)
+            store = Store(storage, knobs, name=folder.absolute().name)
+            _check_same(store.settings(), asked, folder)
+            store.keep_settings(_shown(asked))
+            Driver(store, trainings, knobs, question.budget, host=host, say=say).run()
+            return conclude(question, store.trainings(), store.proof(), trainings)
+    except (OSError, OptunaError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UsageError(
+            f"what is tried cannot be kept: {reason}; the same command goes on with it"
+        ) from None
+
+
 def _asked(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """What the command line asks, else what the folder's search was asked. Raises UsageError."""
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if not words:
         stored = read_json(folder / SEARCH_FILE)
-        if not isinstance(stored, dict) or not isinstance(stored.get("words"), list):
+        if not _is_whole(stored):
             raise UsageError(f"there is no search in {folder} to go on with: {_BEGIN}")
         if any(HIDDEN in word for word in stored["words"]):
             raise UsageError(
                 f"{folder} does not hold the secrets of its command: give the same words again to "
                 "go on with it"
             )
-        return stored | ({"budget": options.budget} if options.budget else {})
+        return {**stored, **({"budget": options.budget} if options.budget else {})}
     if not options.target:
         raise UsageError("say when a training is good enough: --target 'loss<=2.5'")
     if not options.budget:
@@ -97,6 +120,17 @@ def _asked(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     }
 
 
+def _is_whole(stored: Any) -> bool:
+    """Whether a folder's search was read, as this version writes it."""
+    if not isinstance(stored, dict):
+        return False
+    lists, texts = ("knob", "words"), ("knobs", "objective", "target", "budget")
+    return all(
+        isinstance(stored.get(name), list) and all(isinstance(word, str) for word in stored[name])
+        for name in lists
+    ) and all(isinstance(stored.get(name), str) for name in texts)
+
+
 def _objective(asked: Mapping[str, Any]) -> Objective:
     """Raises UsageError."""
     kind = asked["objective"]
@@ -106,8 +140,8 @@ def _objective(asked: Mapping[str, Any]) -> Objective:
         return Objective(kind)
     from probe.analysis.carbon_and_price import Tariffs
 
-    price = Tariffs.given(price=asked["price"]).price
-    hourly = asked["hourly"] or 0.0
+    price = Tariffs.given(price=asked.get("price")).price
+    hourly = asked.get("hourly") or 0.0
     if price is None and not hourly:
         raise UsageError(
             "--objective cost needs a price: --price '0.31 EUR' per kWh (PROBE_PRICE), "

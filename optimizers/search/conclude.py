@@ -6,8 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from probe.compare.gain import Interval, Verdict
+from probe.redact import redact_command
+from probe.target import Target
 
 from .budget import Budget
 from .command_line import CommandLine
@@ -25,10 +28,10 @@ class Asked:
     """What a search was asked."""
 
     objective: Objective
-    target: str
+    target: Target
     budget: Budget
     command: CommandLine
-    folder: str = ""
+    folder: Path
 
 
 def conclude(
@@ -48,13 +51,13 @@ def conclude(
     }
     return SearchResult(
         objective=asked.objective.kind,
-        target=asked.target,
+        target=str(asked.target),
         budget_s=finite["s"],
         budget_j=finite["j"],
         verdict=proof.word,
         reason=proof.reason,
         champion=best,
-        words=asked.command.shown(settings),
+        words=redact_command(asked.command.shown(settings)),
         environment=asked.command.environment(settings),
         pairs=proof.pairs,
         default_value=proof.default,
@@ -70,7 +73,7 @@ def conclude(
         configurations=_rows(done),
         runs=_runs(done, best),
         notes=_notes(asked),
-        folder=asked.folder,
+        folder=str(asked.folder),
     )
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import optuna
@@ -152,6 +153,10 @@ def search(
     ).run()
     command = [f"--{knob.name}={{{knob.name}}}" for knob in surface.knobs]
     asked = Asked(
-        Objective("time"), str(TARGET), budget, CommandLine(["train", *command], surface.knobs)
+        Objective("time"),
+        TARGET,
+        budget,
+        CommandLine(["train", *command], surface.knobs),
+        Path("search"),
     )
     return conclude(asked, store.trainings(), store.proof(), simulated), simulated

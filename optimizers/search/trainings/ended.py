@@ -38,10 +38,9 @@ class Ended:
 class OutcomeReader:
     """Reads outcomes in the folder of a search."""
 
-    def __init__(self, folder: Path, objective: Objective, target: Target, *, needs_joules: bool):
-        """``needs_joules``: a training whose energy nothing measured has no value."""
+    def __init__(self, folder: Path, objective: Objective, target: Target):
+        """``folder`` is the search's."""
         self._folder, self._objective, self._target = folder, objective, target
-        self._needs_joules = needs_joules
 
     def outcome(self, place: Path, ended: Ended) -> Outcome:
         """Of the training in its own folder; its cost has the joules, not the seconds."""
@@ -94,9 +93,9 @@ class OutcomeReader:
         reached = read_run.to_target(run, self._target)
         if reached is None:
             return self._missed(run, cost, where)
-        if self._needs_joules and reached.joules is None:
-            return Outcome(State.FAILED, cost, run=where, why="no meter measured its energy")
         value = self._objective.of(reached.seconds, reached.joules)
+        if value is None:
+            return Outcome(State.FAILED, cost, run=where, why="no meter measured its energy")
         return Outcome(State.REACHED, cost, value, run=where)
 
     def _missed(self, run: Path, cost: Cost, where: str | None) -> Outcome:

@@ -28,6 +28,7 @@ _LOOK_S = 0.5  # between two looks into a run, which take some of the machine
 _LOOK_SHARE = 0.05  # and at least this share of how long it has trained
 _TERM_S = 2.0  # after SIGTERM comes SIGKILL
 _READ_S = 1.0  # about what it takes to read a run that has ended
+_OF_A_RUN = ("PROBE_RUN", "PROBE_RESUME")  # each training is a run of its own
 _GOES_ON = Ended(0)
 
 
@@ -43,10 +44,10 @@ class ProcessTrainings:
         *,
         needs_joules: bool,
     ):
-        """``needs_joules``: a training whose energy nothing measured has no value."""
+        """``needs_joules``: the joules of a training are watched while it goes on."""
         self._folder, self._command, self._objective = folder, command, objective
         self._target, self._needs_joules = target, needs_joules
-        self._outcomes = OutcomeReader(folder, objective, target, needs_joules=needs_joules)
+        self._outcomes = OutcomeReader(folder, objective, target)
 
     def refused(self, settings: Settings) -> str:
         """Why these techniques do not go together; empty if they do."""
@@ -89,7 +90,7 @@ class ProcessTrainings:
     def _start(self, job: Job, place: Path) -> subprocess.Popen[bytes]:
         words = self._command.filled(job.settings, job.seed)
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in _OF_A_RUN},
             **self._command.environment(job.settings),
             "PROBE_DIR": str((place / RUNS).absolute()),
         }

@@ -14,10 +14,17 @@ from typing import Any
 import pytest
 
 from optimizers.search import plan
+from optimizers.search.command_line import CommandLine
+from optimizers.search.knobs import read_knobs
+from optimizers.search.objective import Objective
+from optimizers.search.outcome import Job, Limits, State
+from optimizers.search.trainings.processes import ProcessTrainings
 from probe.cli.main import main
 from probe.compare import compare
 from probe.store.catalogue.labels import read_labels
+from probe.store.reader import RunReader
 from probe.store.runs import list_runs
+from probe.target import Target
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.sensor_driver import ROOT
@@ -28,6 +35,14 @@ pytest.importorskip("optuna", reason="optuna is not installed")
 SCRIPT = [sys.executable, str(SCRIPTS / "train_for_search.py")]
 KILLS = 10 if os.environ.get("PROVE") else 3
 TARGET = ("--target", "loss<=0.2")
+# `probe search` in a process of its own, with short rounds and a short proof.
+SHORT = """
+import sys
+from optimizers.search import plan
+from probe.cli.main import main
+plan.ROUNDS, plan.MOST_PAIRS = ((3, 2),), 3
+main(["search", "--json", *sys.argv[1:]])
+"""
 SEEDED = ("--", *SCRIPT, "--mode", "{mode}", "--seed", "{seed}")
 
 
@@ -98,9 +113,8 @@ def test_what_fails_hangs_and_diverges_is_charged_and_the_search_goes_on(
 @pytest.mark.paced
 def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
     place = tmp_path / "search"
-    words = ["--knob", "mode=fast,slow", "--knob", "pace=0.5..2", *TARGET, "--budget", "45s"]
-    command = [*SEEDED, "--pace", "{pace}"]
-    start = [sys.executable, "-m", "probe", "search", "--dir", str(place), "--json", *words]
+    start = [sys.executable, "-c", SHORT, "--dir", str(place), "--knob", "mode=fast,slow"]
+    start += [*TARGET, "--budget", "1h", *SEEDED]
     environment = processes.environment(tmp_path / "runs")
 
     def trained() -> int:
@@ -108,17 +122,14 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
 
     for kill in range(KILLS):
         with subprocess.Popen(
-            [*start, *command],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            start, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as search:
             before = trained()
             processes.wait_until(lambda b=before, s=search: trained() > b or s.poll() is not None)
             time.sleep(0.3 * kill % 1.0)
             search.send_signal(signal.SIGKILL)
     done = subprocess.run(
-        [*start, *command],
+        start,
         env=environment,
         capture_output=True,
         text=True,
@@ -136,10 +147,10 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
 @pytest.mark.paced
 def test_joules_are_searched_and_charged_where_a_meter_measures_them(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=60.0, period_s=0.1, jitter_s=0.0002)
-    words = ["--knob", "mode=frugal", *TARGET, "--budget", "50s,1MJ", *SEEDED, "--pace", "3"]
-    start = [sys.executable, "-m", "probe", "search", "--dir", str(tmp_path / "search"), "--json"]
+    words = [sys.executable, "-c", SHORT, "--dir", str(tmp_path / "search")]
+    words += ["--objective", "energy", "--knob", "mode=frugal", *TARGET, "--budget", "1h,1MJ"]
     done = subprocess.run(
-        [*start, "--objective", "energy", *words],
+        [*words, *SEEDED, "--pace", "3"],
         env=processes.environment(tmp_path / "runs", rig.env()),
         capture_output=True,
         text=True,
@@ -157,9 +168,9 @@ def test_joules_are_searched_and_charged_where_a_meter_measures_them(tmp_path: P
 @pytest.mark.paced
 def test_two_hosts_share_a_search_and_its_budget(tmp_path: Path) -> None:
     """Both are here, under names of their own; money of the machine's hours is the objective."""
-    words = [sys.executable, "-m", "probe", "search", "--dir", str(tmp_path / "search"), "--quiet"]
+    words = [sys.executable, "-c", SHORT, "--dir", str(tmp_path / "search"), "--quiet"]
     words += ["--objective", "cost", "--hourly", "3.6", "--storage", f"sqlite:///{tmp_path}/s.db"]
-    words += ["--knob", "mode=fast,slow", *TARGET, "--budget", "2min", "--json", *SEEDED]
+    words += ["--knob", "mode=fast,slow", *TARGET, "--budget", "1h", *SEEDED]
     hosts = [
         subprocess.Popen(
             words,
@@ -253,3 +264,32 @@ def test_without_optuna_one_line_says_how_to_install_it(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     words = ["--knobs", "threads", *TARGET, "--budget", "1h", "--", "true"]
     assert "pip install 'phasewatt[search]'" in refused(place, capsys, *words)
+
+
+def test_a_stack_is_filled_in_and_techniques_that_do_not_go_together_cost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=90.0, period_s=0.1)
+    for name, value in {**rig.env(), "PYTHONPATH": str(ROOT)}.items():
+        monkeypatch.setenv(name, value)
+    words = [sys.executable, str(SCRIPTS / "train_tiny_gpt.py"), "--samples", "64"]
+    words += ["--stack", "{stack}", "--seed", "{seed}"]
+    knobs = read_knobs("schedule,clipping,topk,powersgd", [], {"stack"})
+    trainings = ProcessTrainings(
+        tmp_path,
+        CommandLine(words, knobs),
+        Objective("time"),
+        Target.of("loss<=9"),
+        needs_joules=False,
+    )
+    own: dict[str, str | None] = {knob.name: None for knob in knobs}
+    assert trainings.refused(own) == ""
+    both = trainings.refused(own | {"topk": "topk", "powersgd": "powersgd"})
+    assert "does not go with" in both and "\n" not in both
+    settings = own | {"schedule": "schedule", "clipping": "clipping"}
+    assert trainings.refused(settings) == ""
+    outcome = trainings.train(Job("trials/0", settings, 3), Limits())
+    assert outcome.state is State.REACHED and outcome.run is not None, outcome
+    config = RunReader(tmp_path / outcome.run).meta["config"]
+    assert {each["technique"] for each in config["techniques"]} == {"schedule", "clipping"}
+    assert config["seed"] == 3
