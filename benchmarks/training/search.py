@@ -1,6 +1,6 @@
 """What `probe search` finds, against random search and the default, for the same cost.
 
-    python -m benchmarks.training.search [--repeats 8] [--budget 120]
+    python -m benchmarks.training.search [--repeats 8] [--budget 180]
 
 In each repeat the product's search runs with its budget on a real small training (digits_mlp.py:
 batch size, rate, momentum, rule; a trial takes 1 to 5 s). Random search then gets as many seconds
@@ -123,7 +123,7 @@ def main() -> None:
     """Print a line for each repeat, then both verdicts; exit with 1 if a bar is missed."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--repeats", type=int, default=8)
-    options.add_argument("--budget", type=float, default=120.0, help="of a search, in s")
+    options.add_argument("--budget", type=float, default=180.0, help="of a search, in s")
     args = options.parse_args()
     os.chdir(ROOT)
     rows = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -113,7 +114,9 @@ class Driver:
         elif why := self._trainings.refused(settings):
             self._store.keep(replace(training, outcome=Outcome(State.REFUSED, NOTHING, why=why)))
         else:
-            self._train(replace(training, limit=step.limits.cost), step.limits)
+            # A mean of those that were not pruned would be too good.
+            limits = step.limits if same is None else replace(step.limits, value=math.inf)
+            self._train(replace(training, limit=limits.cost), limits)
 
     def _again(self, step: Train) -> None:
         number = self._store.number()

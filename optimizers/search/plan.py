@@ -23,6 +23,7 @@ MOST_REPEATED = 3  # trainings of the same settings while the sampler still sugg
 NOTHING_NEW = 50  # suggestions in a row that are known already
 _AGAIN_SHARE = 0.3  # of what the search may use, for the rounds
 _HUNG, _START_S = 3.0, 10.0  # times the slowest of default and champion, beside a start
+_STOP_S = 10.0  # to end one that hangs, and to read what it left
 _SAFE = 1.15  # a training may take so much more than those before
 _LOST_S = 60.0  # beyond its limit, of a training on another host
 
@@ -108,6 +109,8 @@ def next_step(situation: Situation) -> Step:
     limits = _limits(left, default, tried)
     if not _in_rounds(situation) and not _exhausted(situation, tried):
         rounds = situation.budget.minus(kept).times(_AGAIN_SHARE)
+        if len(tried) < 2:  # one other than the default, however small the budget is
+            rounds = Budget(0.0, 0.0)
         exploring = left.minus(Cost(_finite(rounds.seconds), _finite(rounds.joules)))
         if exploring.covers(_best(tried, default).cost, _SAFE):
             return Suggest(False, limits, random=_nothing_new(situation, NOTHING_NEW // 5))
@@ -170,7 +173,7 @@ def _limits(left: Budget, default: Configuration, tried: Sequence[Configuration]
     costs = (default.cost, _best(tried, default).cost)
     hung_s = _HUNG * max(cost.seconds for cost in costs) + _START_S
     joules = _HUNG * max(cost.joules or math.inf for cost in costs)
-    most = Cost(min(left.seconds, hung_s), min(left.joules, joules))
+    most = Cost(min(left.seconds, hung_s + _STOP_S), min(left.joules, joules))
     return Limits(most, hung_s, highest_value(tried))
 
 

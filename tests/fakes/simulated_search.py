@@ -39,10 +39,10 @@ class Surface:
     base_s: float = 60.0
 
     @classmethod
-    def random(cls, rng: np.random.Generator, levels: Sequence[int]) -> Surface:
-        """Effects of up to ± 15 % a level, and as many weak interactions as there are knobs."""
+    def random(cls, rng: np.random.Generator, levels: Sequence[int], size: float = 0.15) -> Surface:
+        """Effects of up to ± ``size`` a level, and as many weak interactions as there are knobs."""
         knobs = [Choices(f"knob{i}", tuple(map(str, range(1, n)))) for i, n in enumerate(levels)]
-        effects = [np.append(0.0, rng.uniform(-0.15, 0.15, n - 1)) for n in levels]
+        effects = [np.append(0.0, rng.uniform(-size, size, n - 1)) for n in levels]
         pairs = {}
         for _ in levels:
             i, j = sorted(rng.choice(len(levels), 2, replace=False))
