@@ -69,6 +69,21 @@ def tables() -> Iterator[Figure]:
     yield from tests("tests/contract/test_paper_tables.py", "tests/contract/test_objective.py")
 
 
+def searches() -> Iterator[Figure]:
+    yield from tests("tests/unit/optimizers/search", "tests/integration/search")
+
+
+def real_search() -> Iterator[Figure]:
+    benchmark("training.search")
+    result = read("training/search")
+    for other, each in result["against"].items():
+        yield Figure(
+            f"{len(result['repeats'])} repeats against {other}",
+            f"saves {each['saved_s']:.3f} s, {each['interval']}: {each['verdict']}",
+            each["verdict"] == "gain",
+        )
+
+
 ITEMS = [
     Item(
         22,
@@ -129,5 +144,23 @@ ITEMS = [
             "tests/contract/test_paper_tables.py",
             "tests/contract/test_objective.py",
         ),
+    ),
+    Item(
+        50,
+        "a search finds near-optimal settings, calls no null champion, survives kills and failures",
+        searches,
+        (
+            *WATCHING,
+            "probe/compare",
+            "optimizers/search",
+            "tests/unit/optimizers/search",
+            "tests/integration/search",
+        ),
+    ),
+    Item(
+        51,
+        "a real search beats random search and the default at equal cost",
+        real_search,
+        (*WATCHING, "probe/compare", "optimizers/search", "benchmarks/training/search.py"),
     ),
 ]

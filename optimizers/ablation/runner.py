@@ -10,15 +10,11 @@ The folder of an ablation::
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import json
 import os
-import re
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,11 +29,11 @@ from probe.store.reader import RunReader
 from probe.store.runs import list_runs
 
 from ..errors import UsageError
+from ..trial_folder import alone, end_with_parent, new_place
 from .design import Arm, Design
 
 Say = Callable[[str], None]
 _STACK, _SEED = "{stack}", "{seed}"
-_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 class TrialFailed(ProbeError):
@@ -142,7 +138,7 @@ class Ablation:
             UsageError: another process runs this ablation, or its command is known without its
                 secrets only.
         """
-        with self._alone():
+        with alone(self.folder, "ablation"):
             left = self.missing()
             if left and any(HIDDEN in word for word in self.command):
                 raise UsageError(
@@ -161,7 +157,9 @@ class Ablation:
                 self._trial(block, arm)
 
     def _trial(self, block: int, arm: Arm) -> None:
-        place = self._place(f"{block:02d}-{re.sub('[^A-Za-z0-9+._-]', '_', arm.name)}")
+        place = new_place(self.folder / "trials", f"{block:02d}-{arm.name}")
+        if place is None:
+            raise TrialFailed(f"{self.folder / 'trials'} is full of attempts at {arm.name}")
         words = [
             word.replace(_STACK, arm.stack).replace(_SEED, str(block)) for word in self.command
         ]
@@ -176,7 +174,7 @@ class Ablation:
                     stdin=subprocess.DEVNULL,
                     env=environment,
                     check=False,
-                    preexec_fn=_end_with_parent,
+                    preexec_fn=end_with_parent,
                 ).returncode
             except OSError as error:
                 raise TrialFailed(f"cannot run {words[0]!r}: {error.strerror}") from None
@@ -201,31 +199,6 @@ class Ablation:
             file.write(json.dumps(asdict(trial)) + "\n")
             file.flush()
             os.fsync(file.fileno())
-
-    def _place(self, stem: str) -> Path:
-        """A new folder for an attempt; the folder of an interrupted trial is kept."""
-        for attempt in range(1, 10_000):
-            place = self.folder / "trials" / (stem if attempt == 1 else f"{stem}-{attempt}")
-            with contextlib.suppress(FileExistsError):
-                place.mkdir(parents=True)
-                return place
-        raise TrialFailed(f"{self.folder / 'trials'} is full of attempts at {stem}")
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the folder's lock: two ablations at once would measure each other."""
-        with (self.folder / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"another process runs the ablation in {self.folder}") from None
-            yield
-
-
-def _end_with_parent() -> None:
-    """Runs in the child: end the trial when the ablation is killed (Linux)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _time_left(spent_s: float, done: int, all_: int) -> str:

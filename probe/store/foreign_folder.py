@@ -6,10 +6,11 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from .layout import ABLATION_FILE, RUN_FILE
+from .layout import ABLATION_FILE, RUN_FILE, SEARCH_FILE
 from .new_files import open_new
 
 _SAID = ".phasewatt-shared"
+_OURS = (RUN_FILE, ABLATION_FILE, SEARCH_FILE)
 _MOST = 200  # entries that are looked at
 _EVENTS = "events.out.tfevents"
 
@@ -28,7 +29,7 @@ def foreign_line(directory: Path) -> str | None:
             others = [
                 name
                 for name in names
-                if not any((directory / name / file).exists() for file in (RUN_FILE, ABLATION_FILE))
+                if not any((directory / name / file).exists() for file in _OURS)
             ]
             others = [name for name in others if not name.startswith(".")]
         events = any(name.startswith(_EVENTS) for name in os.listdir(directory)) or any(

@@ -65,6 +65,7 @@ def test_an_example_is_what_the_parser_takes(name: str) -> None:
         (["export", "--to", "sci", "--set", "embodied=4"], "did you mean 'embodied_g'?"),
         (["ablate", "--techniques", "precisoin", "--", "x"], "did you mean 'precision'?"),
         (["ablate"], "begin one with --techniques"),
+        (["search"], "begin one with --knobs"),
         (["ls", "nowhere"], "there is no directory nowhere"),
         (["ls", ".", "--dir", "."], "give one directory"),
         (["share", "plain", "groupp"], "did you mean 'group'?"),
@@ -91,6 +92,7 @@ def test_usage_errors_come_before_slow_imports(tmp_path: Path) -> None:
         ["compare", "a", "b"],
         ["report", "--nosuch"],
         ["ablate", "--techniques", "nosuch", "--", "x"],
+        ["search", "--knobs", "nosuch", "--target", "loss<=1", "--budget", "1h", "--", "x"],
         ["tables", "a"],
     ):
         done = processes.probe(tmp_path, *words, extra={"PYTHONPROFILEIMPORTTIME": "1"})

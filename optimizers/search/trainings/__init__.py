@@ -1,0 +1,1 @@
+"""Real trainings of a search: processes, their runs and their outcomes."""
