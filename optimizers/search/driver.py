@@ -19,6 +19,7 @@ from .store import Store
 Say = Callable[[str], None]
 FRESH_SEEDS = 1000  # the proof's begin here; no search trains so often
 _WAIT_S = 1.0
+_ROUNDING = 1e-9
 
 
 class Trainings(Protocol):
@@ -156,7 +157,7 @@ class Driver:
         for training in self._store.trainings():
             if training.outcome is not None or (training.started, training.host) < before:
                 spent = spent.plus(training.charged)
-        return not self._budget.minus(spent).covers(begun.limit)
+        return not self._budget.minus(spent).covers(begun.limit, 1 - _ROUNDING)
 
     def _progress(self, training: Training, outcome: Outcome) -> None:
         what = f"{training.place}  {written(training.settings)}, seed {training.seed}"

