@@ -124,7 +124,7 @@ def test_every_block_of_data_is_parsed() -> None:
     read += [yaml.safe_load(block) for block in blocks(text, "yaml")]
     read += [json.loads(block) for block in blocks(text, "json")]
     assert len(read) > 3 and all(read)
-    known = {"", "python", "toml", "yaml", "json", "text"}
+    known = {"", "bash", "python", "toml", "yaml", "json", "text"}
     assert set(re.findall(r"^```(\w*)$", text, re.MULTILINE)) <= known
 
 

@@ -67,10 +67,11 @@ def test_the_json_of_every_other_command_stands_in_the_reference() -> None:
         if any("--json" in action.option_strings for action in parser._actions)
     }
     described = {command.split()[1] for command in other_json.ROOTS}
-    assert with_json - described <= {"report", "ablate", "demo"}
+    assert with_json - described == {"report"}  # which has a page of its own
+    pytest.importorskip("torch")
     page = other_json.page()
     for root, _ in other_json.ROOTS.values():
-        for key in other_json.keys(root):
+        for key in other_json.keys(other_json.type_of(root)):
             assert f"| `{key}` |" in page
     assert "any JSON value |" not in page.split("## `probe ls")[0]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import types
 import typing
@@ -9,15 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
-
-from probe.cli.commands.doctor import Diagnosis
-from probe.compare.advise import Advice
-from probe.compare.model import ComparisonReport
-from probe.compare.objective.model import ObjectiveReport
-from probe.compare.paper.model import PaperTables
-from probe.compare.run_differences import RunDifferences
-from probe.store.catalogue.rows import RunSummary
-from probe.store.catalogue.totals import Sum
 
 from .schema import prose
 
@@ -27,19 +19,27 @@ As in [a report](report-json.md): a value that is not known is null, never 0; na
 units; an interval is a list of its two ends.
 """
 
-ROOTS: dict[str, tuple[type, str]] = {
-    "probe compare": (ComparisonReport, "An object of this form."),
-    "probe ls": (RunSummary, "A list of these."),
+_ONE = "An object of this form."
+# By command: the module and the name of the type, and what is printed of it. Imported when the page
+# is made, since those of optimizers need torch.
+ROOTS: dict[str, tuple[str, str]] = {
+    "probe compare": ("probe.compare.model.ComparisonReport", _ONE),
+    "probe ls": ("probe.store.catalogue.rows.RunSummary", "A list of these."),
     "probe ls --by": (
-        Sum,
+        "probe.store.catalogue.totals.Sum",
         "An object: the word after `--by` holds one of these for each day, name, tag or host, "
         "`all` one for all runs, and `currency` that of the costs.",
     ),
-    "probe doctor": (Diagnosis, "An object of this form."),
-    "probe advise": (Advice, "An object of this form."),
-    "probe diff": (RunDifferences, "An object of this form."),
-    "probe objective": (ObjectiveReport, "An object of this form."),
-    "probe tables": (PaperTables, "An object of this form."),
+    "probe doctor": ("probe.cli.commands.doctor.Diagnosis", _ONE),
+    "probe advise": ("probe.compare.advise.Advice", _ONE),
+    "probe diff": ("probe.compare.run_differences.RunDifferences", _ONE),
+    "probe objective": ("probe.compare.objective.model.ObjectiveReport", _ONE),
+    "probe tables": ("probe.compare.paper.model.PaperTables", _ONE),
+    "probe search": ("optimizers.search.result.SearchResult", _ONE),
+    "probe ablate": (
+        "optimizers.ablation.model.AblationResult",
+        "An object of this form, without the parts of other designs.",
+    ),
 }
 _PLAIN = {
     str: "string",
@@ -55,7 +55,8 @@ _PLAIN = {
 def page() -> str:
     """The page, in Markdown."""
     parts = [_HEAD]
-    for command, (root, what) in ROOTS.items():
+    for command, (name, what) in ROOTS.items():
+        root = type_of(name)
         word = "--json" if " --" not in command else "… --json"
         parts.append(f"\n## `{command} {word}`\n\n{what}\n")
         shown: dict[str, type] = {}
@@ -68,6 +69,13 @@ def page() -> str:
             parts.append("\n".join(_described(kind, is_root=kind is root)) + "\n")
             waiting += [below for hint in keys(kind).values() for below in _types_in(hint)]
     return "".join(parts)
+
+
+def type_of(name: str) -> type:
+    """The type of that full name."""
+    module, _, own = name.rpartition(".")
+    kind: type = getattr(importlib.import_module(module), own)
+    return kind
 
 
 def keys(kind: type) -> dict[str, Any]:
