@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from probe.compare.formats import scaled, unit_of
+from probe.compare.formats import unit_of
+from probe.report.numbers import scaled
 from probe.compare.model import Comparison, ComparisonReport, PhaseGain
 from probe.model import Phase
 

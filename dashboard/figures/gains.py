@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from probe.compare.formats import scaled, unit_of
+from probe.compare.formats import unit_of
 from probe.compare.gain import Interval, Verdict, closed
 from probe.compare.model import FOUR_NAMES, Cell, Comparison, ComparisonReport, PhaseGain
 from probe.model import Phase, Provenance
-from probe.report.numbers import number
+from probe.report.numbers import number, scaled
 from probe.report.sentences import short
 from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from probe.report.numbers import duration, energy
+from probe.report.numbers import duration, energy, scaled
 
 from ..chart_data import Anatomy, Cell, Chart, Column, Drift, Fragment
 from .power import LINES, lines, together
@@ -145,6 +145,9 @@ def drift(series: Drift | None) -> Chart:
         [step, value, a, b, series.unit, i in set(series.changes)]
         for i, (step, value, a, b) in enumerate(zip(x, y, low, high, strict=True))
     ]
+    factor, prefix = scaled(float(np.nanmax(np.append(series.value, 0.0))))
+    unit = prefix + series.unit
+    y, low, high = (listed(values / factor) for values in (series.value, series.low, series.high))
     data: list[Fragment] = [
         {
             "type": "scatter",
@@ -162,7 +165,7 @@ def drift(series: Drift | None) -> Chart:
             "x": x,
             "y": y,
             "line": {"color": BLUE, "width": 1.8},
-            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + series.unit + "<extra></extra>",
+            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + unit + "<extra></extra>",
         },
     ]
     bounds = [0, *series.changes, len(series.value)]
@@ -202,7 +205,7 @@ def drift(series: Drift | None) -> Chart:
         data,
         height=260,
         x="optimizer step",
-        y=f"{series.unit} per step",
+        y=f"{unit} per step",
         shapes=shapes[:12],
         annotations=notes[:12],
         yaxis={"rangemode": "tozero"},
