@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from probe.compare.formats import unit_of
-from probe.report.numbers import scaled
 from probe.compare.model import Comparison, ComparisonReport, PhaseGain
 from probe.model import Phase
+from probe.report.numbers import scaled
 
 from ..chart_data import Cell, Chart, Column, Fragment
 from .style import GREY, colour, figure, legend, listed, plain, whiskers

@@ -64,7 +64,7 @@ def anatomy(steps: Anatomy | None) -> Chart:
     lanes_share = 0.62 if steps.power is not None else 1.0
     drawn = figure(
         data,
-        height=110 + 44 * len(steps.lanes) + (110 if steps.power else 0),
+        height=height(len(steps.lanes), has_power=steps.power is not None),
         x="ms",
         barmode="overlay",
         uniformtext={"mode": "hide", "minsize": 11},
@@ -125,6 +125,11 @@ def _shifted_power(steps: Anatomy, zero: float) -> list[Fragment]:
     few = len(shifted.devices) <= LINES
     drawn = lines(shifted, scale) if few else together(shifted, scale)
     return [trace for trace in drawn if few or trace["mode"] == "lines"]
+
+
+def height(lanes: int, *, has_power: bool) -> int:
+    """Pixels of the figure of a step."""
+    return 110 + 44 * lanes + (110 if has_power else 0)
 
 
 def drift(series: Drift | None) -> Chart:
