@@ -320,7 +320,7 @@ def test_a_side_of_killed_runs_says_which_and_another_side_goes_on(
     killed = sorted((tmp_path / "runs").glob("*half*"))
     for run in killed:
         files.write_json(run / "run.json", files.read_json(run / "run.json") | {"status": "killed"})
-    done = processes.probe(tmp_path, "compare", "base", "half", check=False)
+    done = processes.probe(tmp_path, "compare", "base", "half")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert all(f"{run.name} was killed" in done.stderr for run in killed)
     found = compared(tmp_path, "base", "half", "wait")
