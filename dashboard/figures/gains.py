@@ -168,8 +168,8 @@ def by_kind(comparison: Comparison) -> Chart:
                 "x": listed(values),
                 "marker": {"color": [*SERIES[:4], *[GREY] * len(kinds)][: len(kinds)]},
                 "error_x": whiskers(
-                    (high - v for (_, high), v in zip(spans, values, strict=True)),
-                    (v - low for (low, _), v in zip(spans, values, strict=True)),
+                    (min(high, most) - v for (_, high), v in zip(spans, values, strict=True)),
+                    (v - max(low, least) for (low, _), v in zip(spans, values, strict=True)),
                 ),
                 "hoverinfo": "skip",
             },

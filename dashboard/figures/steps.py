@@ -234,7 +234,7 @@ def drift(series: Drift | None) -> Chart:
         )
     )
     if series.unit == "s":
-        caption += " No meter: time, not energy."
+        caption += " Time, not energy: there is no meter, or it was read too seldom for this."
     else:
         caption += (
             " Energy before the first step and after the last is not in it; the figure per step at "

@@ -39,6 +39,7 @@ _BELOW = {  # below the charts: id → what is shown there
     _ORIGIN: lambda run: origin(run.origin()),
 }
 _SLOW = [*CHARTS, *_BELOW]
+_TO_COME = html.P("Being worked out …", className="caption")
 
 
 def _slow(name: str) -> dict[str, str]:
@@ -86,13 +87,18 @@ def _layout(context: AppContext, address: Address) -> Any:
         html.Div(id=_STRIP, className="strip"),
         html.Div(cards, className="cards"),
         html.Div(id=_NOTICES),
-        html.Section([html.H2("What to try"), html.Div(id=_ADVICE)], className="card wide"),
+        html.Section(
+            [html.H2("What to try"), html.Div(_TO_COME, id=_ADVICE)], className="card wide"
+        ),
         html.Details(
-            [html.Summary("How well it was measured: meters, rates, gaps"), html.Div(id=_METERS)],
+            [
+                html.Summary("How well it was measured: meters, rates, gaps"),
+                html.Div(_TO_COME, id=_METERS),
+            ],
             className="card wide",
         ),
         html.Details(
-            [html.Summary("Command, configuration, code"), html.Div(id=_ORIGIN)],
+            [html.Summary("Command, configuration, code"), html.Div(_TO_COME, id=_ORIGIN)],
             className="card wide",
         ),
         wide=True,
