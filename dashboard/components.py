@@ -94,6 +94,18 @@ def notice(text: Any, kind: str = "") -> Any:
     return html.Div(text, className=f"notice {kind}".strip(), role="status")
 
 
+def as_one_file(href: str, what: str = "this page") -> Any:
+    """The button that makes the page one file."""
+    link = html.A(
+        f"Snapshot: {what} as one file",
+        href=href,
+        download="",
+        className="button",
+        title="without command, paths, host, user and configuration",
+    )
+    return html.P(link, className="do")
+
+
 def trouble(reason: object, *more: Any) -> Any:
     """A box that says why something cannot be shown."""
     return html.Div([html.P(str(reason)[:600]), *more], className="notice bad", role="alert")

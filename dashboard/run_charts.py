@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from probe.model import Provenance
+
 from .chart_data import Chart, Power
 from .data import logged as logged_values
 from .data import power as power_data
@@ -38,7 +40,7 @@ class ChartKind:
     every few seconds. Charts over ``time`` are drawn again when another part of it is selected.
     A chart of ``several`` devices has no card where there is one, an ``optional`` one none where
     there is nothing to draw. One of ``values`` follows what was logged. ``height`` is about what
-    its figure will have, in pixels.
+    its figure will have, in pixels; :func:`rooms` knows it better.
     """
 
     title: str
@@ -50,6 +52,25 @@ class ChartKind:
     optional: bool = False
     values: bool = False
     height: int = 300
+
+
+def rooms(run: OpenRun) -> dict[str, int]:
+    """Charts that the page of a run is expected to have → about the height (px) of each figure.
+
+    From what is known at once, so that the page keeps the place of what comes later. Raises
+    StoreError.
+    """
+    sources = [meter.source for meter in power_data.main_meters(run.meters())]
+    modelled = [source.provenance is Provenance.MODELLED for source in sources]
+    metered, ranks = len(heatmap.comparable(modelled)), len(run.reader.ranks())
+    heights = {name: kind.height for name, kind in CHARTS.items()}
+    heights["power"] = power.height(model_beside=0 < metered < len(sources))
+    heights["heatmap"] = heatmap.height(metered)
+    heights["anatomy"] = max(heights["anatomy"], steps.height(ranks, has_power=metered > 0))
+    absent = {"heatmap"} if metered < 2 else set()
+    absent |= {"burn"} if not metered or not ranks else set()
+    absent |= set() if ranks else {"logged"}
+    return {name: height for name, height in heights.items() if name not in absent}
 
 
 @cached
@@ -131,9 +152,9 @@ def _memory(run: OpenRun, selection: Selection) -> Chart:
 
 CHARTS: Mapping[str, ChartKind] = {
     "phases": ChartKind(
-        "Energy by phase", lambda run, _: phases.phases(run.report_now()), first=True
+        "Energy by phase", lambda run, _: phases.phases(run.report_now()), first=True, height=312
     ),
-    "waste": ChartKind("What is not training", _waste),
+    "waste": ChartKind("What is not training", _waste, height=312),
     "power": ChartKind("Power over time", _power, first=True, time=True, wide=True),
     "burn": ChartKind(
         "Power by phase", _phase_power, time=True, wide=True, optional=True, height=320

@@ -5,12 +5,13 @@
 big    a finished run of ten million samples (12.75 h, 8 GPUs; by long_runs/day.py): first chart
        in a browser without a cache, zoom until the finer data are drawn, memory of the server
 week   a finished run of 64 GPUs over a week: the same
-list   a directory of 1,000 runs: table in a browser without a cache
+list   a directory of 10,000 runs, which an earlier server listed: table in such a browser
 lag    a live training on eight rig GPUs: from a sample on disk to the browser's screen (lag.py)
 cost   20 clients replay what one tab asks, on the core that is not the training's: steps with and
        without them by turns, the same without any beside it (A/A; cost.py)
 
-Bars: 2.5 s, 300 ms, 400 MiB; 5 s, 1 s, 1 GiB; 1.5 s; p95 1 s; 0.5 %.
+Bars: 1.5 s, 200 ms, 400 MiB; 5 s, 1 s, 1 GiB; 2 s; p95 1 s; 0.5 %. On a busy machine the seconds of
+the processors, which are printed as well, say more.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import re
-import shutil
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.results import commit, machine, read, save
 from benchmarks.long_runs import day, week
-from probe.store.files import write_json
 from probe.store.layout import RUN_FILE
-from tests.e2e.conftest import said, start
 
+from . import many_runs
 from .browser import FIRST, browser, cold, server, zooms
 from .cost import cost
 from .lag import lag
 
-LIMITS = {"big": (2.5, 300.0, 400.0), "week": (5.0, 1000.0, 1024.0)}  # s, ms, MiB
-LIST_S = 1.5
-HOURS, RUNS, TIMES = 12.75, 1000, 7
+LIMITS = {"big": (1.5, 200.0, 400.0), "week": (5.0, 1000.0, 1024.0)}  # s, ms, MiB
+LIST_S, CATALOGUE_KEPT_S = 2.0, 8.0
+HOURS, RUNS, TIMES = 12.75, 10_000, 7
 PARTS = ("big", "week", "list", "lag", "cost")
 
 
@@ -46,6 +47,12 @@ def peak_mib(pid: int) -> float:
     """The most memory that a process has had."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def big(browser: Any, folder: Path) -> dict[str, Any]:
@@ -73,7 +80,9 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
         with server(folder) as (url, pid):
             first.append(cold(browser, f"{url}run/{run.name}", FIRST))
     with server(folder) as (url, pid):
+        cpu = cpu_s(pid)
         took = zooms(browser, f"{url}run/{run.name}", seconds, TIMES)
+        cpu = cpu_s(pid) - cpu
         mib = peak_mib(pid)
     figures = {
         "samples": samples,
@@ -81,12 +90,14 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
         "first_worst_s": max(first),
         "zoom_ms": statistics.median(took),
         "zoom_worst_ms": took[-1],
+        "views_and_zooms_server_cpu_s": cpu,
         "mib": mib,
     }
     print(
         f"{what}: {samples / 1e6:.2f} M samples; first chart {figures['first_s']:.2f} s "
         f"(worst of {TIMES} {max(first):.2f}); zoom {figures['zoom_ms']:.0f} ms (worst of "
-        f"{len(took)} {took[-1]:.0f}); server {mib:.0f} MiB",
+        f"{len(took)} {took[-1]:.0f}); server {mib:.0f} MiB, "
+        f"{1e3 * cpu / len(took):.0f} ms of a core for a page and its zoom",
         flush=True,
     )
     first_s, zoom_ms, most_mib = LIMITS[what]
@@ -96,22 +107,31 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
 
 
 def listing(browser: Any, folder: Path) -> dict[str, Any]:
-    """Copies of one real run.json, as the recorder left it."""
-    training = start(folder, "one", 5.0, gpus=1)
-    made = folder / "runs" / said(training)
-    training.wait(timeout=120)
-    meta = json.loads((made / RUN_FILE).read_text())
-    for number in range(RUNS - 1):
-        run = made.with_name(f"20260101-{number:06d}-copy")
-        shutil.copytree(made, run, ignore=shutil.ignore_patterns("rank-*", "node-*"))
-        write_json(run / RUN_FILE, meta | {"id": run.name, "name": f"run {number}"}, checked=True)
-    took = []
-    for _ in range(TIMES):
-        with server(made.parent) as (url, _pid):
-            took.append(cold(browser, url, "table.runs tbody tr:nth-child(50)"))
-    figures = {"runs": RUNS, "list_s": statistics.median(took), "list_worst_s": max(took)}
+    """The runs of many_runs.py; the first server that lists them is not counted."""
+    directory, row = folder / "runs", "table.runs tbody tr:nth-child(50)"
+    directory.mkdir()
+    many_runs.make(directory, RUNS)
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    took, cpu = [], []
+    for turn in range(TIMES + 1):
+        with server(directory) as (url, pid):
+            began = cpu_s(pid)
+            seconds = cold(browser, url, row)
+            if turn:
+                took.append(seconds)
+                cpu.append(cpu_s(pid) - began)
+            else:
+                time.sleep(CATALOGUE_KEPT_S)
+    del os.environ["XDG_CACHE_HOME"]
+    figures = {
+        "runs": RUNS,
+        "list_s": statistics.median(took),
+        "list_worst_s": max(took),
+        "list_server_cpu_s": statistics.median(cpu),
+    }
     print(
-        f"list: {RUNS} runs in {figures['list_s']:.2f} s (worst of {TIMES} {max(took):.2f})",
+        f"list: {RUNS} runs in {figures['list_s']:.2f} s (worst of {TIMES} {max(took):.2f}), "
+        f"{figures['list_server_cpu_s']:.2f} s of a core in the server",
         flush=True,
     )
     return figures | {"held": figures["list_s"] <= LIST_S}

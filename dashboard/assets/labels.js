@@ -45,10 +45,12 @@
   }
 
   /* The earliest run and others of its name are the base; each further name is one other side.
-     Of one name alone the earliest is compared with each of the others. */
+     Of one name alone the earliest is compared with each of the others. What did not finish comes
+     last: it is left out with a line, and a base that is left out leaves nothing to compare. */
   function sides(runs) {
-    const ids = Object.keys(runs).sort((a, b) =>
-      (runs[a].begun || a).localeCompare(runs[b].begun || b));
+    const late = (id) => (runs[id].finished === false ? 1 : 0);
+    const ids = Object.keys(runs).sort((a, b) => late(a) - late(b)
+      || (runs[a].begun || a).localeCompare(runs[b].begun || b));
     const names = new Map();
     ids.forEach((id) => {
       const name = runs[id].name || id;
@@ -141,7 +143,10 @@
     if (tick) {
       const runs = marked();
       if (tick.dataset.run in runs) delete runs[tick.dataset.run];
-      else runs[tick.dataset.run] = { name: tick.dataset.name, begun: tick.dataset.begun };
+      else {
+        const { name, begun, finished } = tick.dataset;
+        runs[tick.dataset.run] = { name, begun, finished: finished === "yes" };
+      }
       keep(runs);
       return;
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from probe.compare.formats import scaled, unit_of
+from probe.compare.formats import unit_of
 from probe.compare.model import Comparison, ComparisonReport, PhaseGain
 from probe.model import Phase
+from probe.report.numbers import scaled
 
 from ..chart_data import Cell, Chart, Column, Fragment
 from .style import GREY, colour, figure, legend, listed, plain, whiskers

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from probe.compare.formats import scaled, unit_of
+from probe.compare.formats import unit_of
 from probe.compare.gain import Interval, Verdict, closed
 from probe.compare.model import FOUR_NAMES, Cell, Comparison, ComparisonReport, PhaseGain
 from probe.model import Phase, Provenance
-from probe.report.numbers import number
+from probe.report.numbers import number, scaled
 from probe.report.sentences import short
 from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text
@@ -168,8 +168,8 @@ def by_kind(comparison: Comparison) -> Chart:
                 "x": listed(values),
                 "marker": {"color": [*SERIES[:4], *[GREY] * len(kinds)][: len(kinds)]},
                 "error_x": whiskers(
-                    (high - v for (_, high), v in zip(spans, values, strict=True)),
-                    (v - low for (low, _), v in zip(spans, values, strict=True)),
+                    (min(high, most) - v for (_, high), v in zip(spans, values, strict=True)),
+                    (v - max(low, least) for (low, _), v in zip(spans, values, strict=True)),
                 ),
                 "hoverinfo": "skip",
             },

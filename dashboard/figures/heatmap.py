@@ -25,6 +25,11 @@ def comparable(modelled: Sequence[bool]) -> list[int]:
     return [place for place, is_modelled in enumerate(modelled) if not is_modelled]
 
 
+def height(devices: int) -> int:
+    """Pixels of the figure."""
+    return 90 + 24 * min(devices, _MAX_ROWS)
+
+
 def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:
     """Power of devices × time, the device with the highest mean first."""
     columns, rows = table(watts)
@@ -52,7 +57,7 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
                 "customdata": [[plain(watts.devices[i])] * len(middle) for i in order],
             }
         ],
-        height=90 + 24 * len(order),
+        height=height(len(chosen)),
         xaxis=across,
         yaxis={
             "autorange": "reversed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe.report.numbers import duration, energy, number
+from probe.report.numbers import duration, energy, joule_unit, number
 from probe.report.sentences import short
 
 from ..chart_data import MODELLED, Chart, Column, Fragment, LoggedSeries
@@ -12,7 +12,6 @@ from .style import BLUE, TimeScale, figure, listed, plain
 
 AXES = {"steps": "steps", "samples": "samples", "tokens": "tokens", "time": "time", "energy": "J"}
 """What values are drawn over → the word on the control."""
-_JOULES = ((3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J"))
 
 
 def logged(series: LoggedSeries | None) -> Chart:
@@ -68,7 +67,7 @@ def axis_of(series: LoggedSeries) -> tuple[float, str]:
         scale = TimeScale.of(most)
         return scale.seconds, f"time since the start ({scale.unit})"
     if series.over == "energy":
-        factor, unit = next((f, u) for f, u in _JOULES if most >= f or f == 1.0)
+        factor, unit = joule_unit(most)
         by = ", by a model" if series.provenance == MODELLED else ""
         return factor, f"energy so far ({unit}){by}"
     return 1.0, "optimizer step" if series.over == "steps" else f"{series.over} trained"

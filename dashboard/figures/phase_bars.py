@@ -13,8 +13,9 @@ from ..chart_data import Fragment
 from .style import colour, listed, plain, whiskers
 
 
-def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
-    """Traces per step; joules, else seconds."""
+def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, unit: float) -> list[Fragment]:
+    """Traces per step; in units of so many joules, else seconds."""
+    per = steps * unit
     total = sum((row.energy_j if joules else row.time_s) or 0.0 for row in rows) or 1.0
     stated = [
         (place, row)
@@ -32,7 +33,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
         "type": "bar",
         "orientation": "h",
         "y": [place for place, _ in stated],
-        "x": listed(v / steps for v in values),
+        "x": listed(v / per for v in values),
         "marker": {
             "color": [colour(row.phase) for _, row in stated],
             "opacity": [
@@ -49,13 +50,13 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
             },
         },
         "error_x": whiskers(
-            ((s[1] - v) / steps if s else 0.0 for s, v in zip(spans, values, strict=True)),
-            ((v - s[0]) / steps if s else 0.0 for s, v in zip(spans, values, strict=True)),
+            ((s[1] - v) / per if s else 0.0 for s, v in zip(spans, values, strict=True)),
+            ((v - s[0]) / per if s else 0.0 for s, v in zip(spans, values, strict=True)),
         ),
         "hovertext": [_hover(row) for _, row in stated],
         "hoverinfo": "text",
     }
-    ends = [max(s[1] if s else v, v) / steps for s, v in zip(spans, values, strict=True)]
+    ends = [max(s[1] if s else v, v) / per for s, v in zip(spans, values, strict=True)]
     labels: Fragment = {
         "type": "scatter",
         "mode": "text",
@@ -87,8 +88,8 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int) -> list[Fragment]:
                 "type": "bar",
                 "orientation": "h",
                 "y": [place for place, _ in refused],
-                "base": listed(low / steps for low, _ in bounds),
-                "x": listed((high - low) / steps for low, high in bounds),
+                "base": listed(low / per for low, _ in bounds),
+                "x": listed((high - low) / per for low, high in bounds),
                 "marker": {
                     "color": "rgba(0,0,0,0)",
                     "line": {"color": "#808080", "width": 1.5},

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from probe.report.all_devices import METERED, MODELLED, DevicePhases, all_devices, in_threads
 from probe.report.model import PhaseRow, Report
+from probe.report.numbers import scaled
 from probe.report.sentences import short
 
 from ..chart_data import Cell, Chart, Column
@@ -57,11 +58,15 @@ def phases(report: Report) -> Chart:
         return Chart(why, None, COLUMNS, table)
     shown = all_devices(report)[0]
     joules = any(row.energy_j is not None for row in shown.phases)
-    unit = ("J" if joules else "s") + (" per step" if report.run.steps else "")
-    part = _largest(shown.phases, joules)
+    part, steps = _largest(shown.phases, joules), report.run.steps or 1
+    largest = max(((_value(row, joules) or 0.0) for row in part), default=0.0)
+    factor, prefix = scaled(largest / steps)
+    if factor > 1 and not joules:
+        factor, prefix = 1.0, ""
+    unit = prefix + ("J" if joules else "s") + (" per step" if report.run.steps else "")
     height = 30 * len(part) + 16 + _AXIS
     drawn = figure(
-        bars(part, joules, report.run.steps or 1),
+        bars(part, joules, steps, factor),
         height=max(190, height),
         yaxis={
             "domain": [_AXIS / height, 1.0],

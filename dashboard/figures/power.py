@@ -61,7 +61,7 @@ def power(
         data,
         x="",
         y="",
-        height=300 if apart is None else 400,
+        height=height(model_beside=apart is not None),
         yaxis={
             "title": {"text": "W", "standoff": 4},
             "range": [0, _top(metered, caps)],
@@ -74,6 +74,11 @@ def power(
         **below,
     )
     return Chart(_caption(watts), drawn, columns, rows)
+
+
+def height(*, model_beside: bool) -> int:
+    """Pixels of the figure."""
+    return 400 if model_beside else 300
 
 
 def part_of(watts: Power, chosen: Sequence[int]) -> Power:

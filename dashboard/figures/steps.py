@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from probe.report.numbers import duration, energy
+from probe.report.numbers import duration, energy, scaled
 
 from ..chart_data import Anatomy, Cell, Chart, Column, Drift, Fragment
 from .power import LINES, lines, together
@@ -64,7 +64,7 @@ def anatomy(steps: Anatomy | None) -> Chart:
     lanes_share = 0.62 if steps.power is not None else 1.0
     drawn = figure(
         data,
-        height=110 + 44 * len(steps.lanes) + (110 if steps.power else 0),
+        height=height(len(steps.lanes), has_power=steps.power is not None),
         x="ms",
         barmode="overlay",
         uniformtext={"mode": "hide", "minsize": 11},
@@ -127,6 +127,11 @@ def _shifted_power(steps: Anatomy, zero: float) -> list[Fragment]:
     return [trace for trace in drawn if few or trace["mode"] == "lines"]
 
 
+def height(lanes: int, *, has_power: bool) -> int:
+    """Pixels of the figure of a step."""
+    return 110 + 44 * lanes + (110 if has_power else 0)
+
+
 def drift(series: Drift | None) -> Chart:
     """Joules (or seconds) per step along the run, with the places where the level changed."""
     columns = [
@@ -145,6 +150,9 @@ def drift(series: Drift | None) -> Chart:
         [step, value, a, b, series.unit, i in set(series.changes)]
         for i, (step, value, a, b) in enumerate(zip(x, y, low, high, strict=True))
     ]
+    factor, prefix = scaled(float(np.nanmax(np.append(series.value, 0.0))))
+    unit = prefix + series.unit
+    y, low, high = (listed(values / factor) for values in (series.value, series.low, series.high))
     data: list[Fragment] = [
         {
             "type": "scatter",
@@ -162,7 +170,7 @@ def drift(series: Drift | None) -> Chart:
             "x": x,
             "y": y,
             "line": {"color": BLUE, "width": 1.8},
-            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + series.unit + "<extra></extra>",
+            "hovertemplate": "step %{x:.0f}<br>%{y:.4g} " + unit + "<extra></extra>",
         },
     ]
     bounds = [0, *series.changes, len(series.value)]
@@ -202,7 +210,7 @@ def drift(series: Drift | None) -> Chart:
         data,
         height=260,
         x="optimizer step",
-        y=f"{series.unit} per step",
+        y=f"{unit} per step",
         shapes=shapes[:12],
         annotations=notes[:12],
         yaxis={"rangemode": "tozero"},
@@ -226,7 +234,7 @@ def drift(series: Drift | None) -> Chart:
         )
     )
     if series.unit == "s":
-        caption += " No meter: time, not energy."
+        caption += " Time, not energy: there is no meter, or it was read too seldom for this."
     else:
         caption += (
             " Energy before the first step and after the last is not in it; the figure per step at "

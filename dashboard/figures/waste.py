@@ -113,7 +113,7 @@ def waste(report: Report, least_height: int = 0) -> Chart:
         x="% of " + ("energy" if unit == "J" else "time"),
         barmode="overlay",
         bargap=0.35,
-        xaxis={"range": [0, 225], "tickvals": [0, 25, 50, 75, 100], "fixedrange": True},
+        xaxis={"range": [0, 225], "tickvals": [0, 50, 100], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     lost = sum(amounts.get(name, 0.0) for name in WASTE) / total

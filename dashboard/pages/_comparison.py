@@ -15,7 +15,7 @@ from probe.report.numbers import energy, number
 from probe.report.text_tables import Table, mebibytes, seconds
 
 from ..chart_data import Chart, LoggedSeries
-from ..components import aria, card, notice, table, tile, tiles, with_code
+from ..components import aria, as_one_file, card, notice, table, tile, tiles, with_code
 from ..context import AppContext
 from ..data.logged import of_all
 from ..data.run import OpenRun
@@ -53,16 +53,7 @@ def shown(
 
     common, series, count = _logged(context, report, selection)
     return [
-        html.P(
-            html.A(
-                "Snapshot: this comparison as one file",
-                href=context.href(snapshot("gains", asked=asked)),
-                download="",
-                className="button",
-                title="without command, paths, host, user and configuration",
-            ),
-            className="do",
-        ),
+        as_one_file(context.href(snapshot("gains", asked=asked)), "this comparison"),
         *_blocks(report, links),
         html.Div(
             card(

@@ -74,7 +74,12 @@ def _tick(row: RunSummary) -> Any:
         type="button",
         role="checkbox",
         **aria(checked="false", label=f"mark {row['name'] or row['id']} of {_begun(row)}"),
-        **data(run=row["id"], name=row["name"], begun=row["started"] or ""),
+        **data(
+            run=row["id"],
+            name=row["name"],
+            begun=row["started"] or "",
+            finished="yes" if row["status"] == "finished" else "no",
+        ),
     )
 
 

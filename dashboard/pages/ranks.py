@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, State, dcc, html, no_update
 
 from .. import urls
 from ..chart_data import JobView
-from ..components import DAMAGED, cannot_show, card, run_tabs, shell, table
+from ..components import DAMAGED, as_one_file, cannot_show, card, run_tabs, shell, table
 from ..context import AppContext, app_context
 from ..data.ranks import job_view
 from ..figures.ranks import attempt_rows, communication, cost_rows, host_rows, rank_rows
-from ..page import Address, Page
+from ..page import Address, Page, Query
 from ..run_charts import draw
+from ..snapshot.hidden import hidden_of
+from ..snapshot.still import Still
 from ..urls import Selection
 
 _TICK_MS = 5000
@@ -33,6 +36,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         dcc.Store(id=_RUN, data=run_id),
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
         run_tabs(context, run_id, ranks, of_ranks=True),
+        as_one_file(context.href(urls.snapshot("ranks", run_id))),
         html.Div(body, id=_BODY),
         title=title,
         wide=True,
@@ -71,6 +75,16 @@ def _body(context: AppContext, run_id: str) -> tuple[list[Any], bool]:
     )
     tables = _tables(job, context.chart_links("run", run_id, "communication"))
     return [html.Div([waiting, *tables], className="cards")], job.live
+
+
+def _still(context: AppContext, parts: Mapping[str, str], _asked: Query, is_open: bool) -> Still:
+    """The ranks of ``parts["run_id"]`` as one file. Raises StoreError."""
+    run_id = parts["run_id"]
+    run = context.library.open(run_id)
+    title = f"Ranks of {run.reader.meta.get('name') or run_id}"
+    body = [html.H1(title), *_body(context, run_id)[0]]
+    main = html.Main(body, className="wide")
+    return Still(title, f"phasewatt-{title}", main, hidden_of([run], is_open))
 
 
 def _tables(job: JobView, hrefs: tuple[str, str]) -> list[Any]:
@@ -125,4 +139,5 @@ PAGE = Page(
     title=lambda run_id="", **_: f"Ranks of {run_id} · phasewatt",
     layout=_layout,
     callbacks=_callbacks,
+    stills={"ranks/<run_id>": _still},
 )

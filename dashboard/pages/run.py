@@ -10,15 +10,13 @@ from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html,
 from flask import has_request_context, request
 
 from probe.errors import ProbeError
-from probe.model import Provenance
 
 from .. import urls
-from ..components import DAMAGED, cannot_show, card, part_id, run_tabs, shell, trouble
+from ..components import DAMAGED, as_one_file, cannot_show, card, part_id, run_tabs, shell, trouble
 from ..context import AppContext, app_context
 from ..data.power import main_meters
-from ..figures.heatmap import comparable
 from ..page import Address, ChartTable, Page
-from ..run_charts import CHARTS, TABLES, draw
+from ..run_charts import CHARTS, TABLES, draw, rooms
 from ..urls import Selection
 from . import _labels, _run_charts, _run_still, _values
 from ._run_about import cards_of, origin
@@ -41,6 +39,7 @@ _BELOW = {  # below the charts: id → what is shown there
     _ORIGIN: lambda run: origin(run.origin()),
 }
 _SLOW = [*CHARTS, *_BELOW]
+_TO_COME = html.P("Being worked out …", className="caption")
 
 
 def _slow(name: str) -> dict[str, str]:
@@ -55,11 +54,11 @@ def _layout(context: AppContext, address: Address) -> Any:
         run = context.library.open(run_id)
         live, newest = run.live, run.newest()
         sources = [meter.source for meter in main_meters(run.meters())]
+        expected = rooms(run)
     except DAMAGED as error:
         return cannot_show(error, context.href("/"))
     selection = Selection.of(address)
     links = choices(context, run_id, [source.device for source in sources], selection)
-    together = len(comparable([source.provenance is Provenance.MODELLED for source in sources]))
     cards = [
         card(
             name,
@@ -67,8 +66,8 @@ def _layout(context: AppContext, address: Address) -> Any:
             wide=kind.wide,
             full=kind.several,
             extra=links if name == "power" else [_values.place()] if kind.values else (),
-            hidden=kind.optional or (kind.several and together < 2),
-            height=kind.height,
+            hidden=name not in expected,
+            height=expected.get(name, kind.height),
         )
         for name, kind in CHARTS.items()
     ]
@@ -84,28 +83,22 @@ def _layout(context: AppContext, address: Address) -> Any:
         html.Div(id=_HEAD, className="head"),
         run_tabs(context, run_id, len(run.reader.ranks()), of_ranks=False),
         *_labels.place(context, run_id),
-        html.P(
-            [
-                html.A(
-                    "Snapshot: this page as one file",
-                    href=context.href(urls.snapshot("run", run_id, asked=selection.query())),
-                    download="",
-                    className="button",
-                    title="without command, paths, host, user and configuration",
-                )
-            ],
-            className="do",
-        ),
+        as_one_file(context.href(urls.snapshot("run", run_id, asked=selection.query()))),
         html.Div(id=_STRIP, className="strip"),
         html.Div(cards, className="cards"),
         html.Div(id=_NOTICES),
-        html.Section([html.H2("What to try"), html.Div(id=_ADVICE)], className="card wide"),
+        html.Section(
+            [html.H2("What to try"), html.Div(_TO_COME, id=_ADVICE)], className="card wide"
+        ),
         html.Details(
-            [html.Summary("How well it was measured: meters, rates, gaps"), html.Div(id=_METERS)],
+            [
+                html.Summary("How well it was measured: meters, rates, gaps"),
+                html.Div(_TO_COME, id=_METERS),
+            ],
             className="card wide",
         ),
         html.Details(
-            [html.Summary("Command, configuration, code"), html.Div(id=_ORIGIN)],
+            [html.Summary("Command, configuration, code"), html.Div(_TO_COME, id=_ORIGIN)],
             className="card wide",
         ),
         wide=True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +13,12 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 from probe.analysis.run_sums import currency_of, worths
 from probe.store.catalogue.search import LONGEST, found
 
-from ..components import aria, data, notice, shell
+from .. import urls
+from ..components import DAMAGED, aria, as_one_file, data, notice, shell
 from ..context import AppContext, app_context
-from ..page import Address, Page
+from ..page import Address, Page, Query
+from ..snapshot.hidden import hidden_of
+from ..snapshot.still import Still
 from ._run_sums import sums
 from ._run_table import Asked, page_of, pages, sorted_rows, table
 
@@ -159,8 +164,38 @@ def _content(context: AppContext, asked: Asked) -> tuple[list[Any], list[Any], A
     stamp = hashlib.sha256(repr((asked, head, part)).encode()).hexdigest()
     if not shown:
         return head, [_nothing_found(rows, asked)], asked, stamp
-    body = [table(context, part, asked, known, currency), pages(context, asked, len(shown))]
+    body = [
+        table(context, part, asked, known, currency),
+        pages(context, asked, len(shown)),
+        as_one_file(context.href(urls.snapshot("runs", asked=asked.stored()))),
+    ]
     return head, body, asked, stamp
+
+
+def _still(context: AppContext, _parts: Mapping[str, str], asked: Query, is_open: bool) -> Still:
+    """The sums, and the page of the table that the query asks for, as one file."""
+    of = Asked.of({key: values[0] for key, values in asked.items() if values})
+    rows = context.library.rows()
+    shown = sorted_rows(found(rows, of.text, archived=of.archived), of.sort)
+    _, part = page_of(shown, of.page)
+    tariffs = context.tariffs
+    known, currency = worths(shown, tariffs), currency_of(tariffs)
+    line, _choice, by_group = sums(context, shown, rows, of, known, currency)
+    body: list[Any] = [html.H1("Runs"), line, by_group]
+    if shown:
+        body.append(table(context, part, of, known, currency))
+    if len(part) < len(shown):
+        body.append(html.P(f"{len(part)} of {len(shown)} runs are in this file.", className="soft"))
+    runs = []
+    for row in part:
+        with contextlib.suppress(*DAMAGED):  # of one that cannot be read nothing but that is shown
+            run = context.library.open(row["id"])
+            run.origin()
+            runs.append(run)
+    hosts = [str(row["host"] or "") for row in rows]
+    return Still(
+        "Runs", "phasewatt-runs", html.Main(body, className="wide"), hidden_of(runs, is_open, hosts)
+    )
 
 
 def _nothing_found(rows: list[Any], asked: Asked) -> Any:
@@ -194,5 +229,10 @@ def _empty(context: AppContext) -> Any:
 
 
 PAGE = Page(
-    path="/", title="Runs · phasewatt", layout=_layout, callbacks=_callbacks, navigation=(1, "Runs")
+    path="/",
+    title="Runs · phasewatt",
+    layout=_layout,
+    callbacks=_callbacks,
+    navigation=(1, "Runs"),
+    stills={"runs": _still},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, dcc, html
@@ -9,19 +10,23 @@ from dash import Dash, Input, Output, dcc, html
 from probe.errors import ProbeError
 from probe.report.numbers import duration
 
-from ..components import notice, shell, table, trouble, with_code
+from .. import urls
+from ..components import as_one_file, notice, shell, table, trouble, with_code
 from ..context import AppContext, app_context
 from ..data.sensors import Diagnosis
-from ..page import Address, Page
+from ..page import Address, Page, Query
+from ..snapshot.hidden import hidden_of_machine
+from ..snapshot.still import Still
 
 _SENSORS, _EXAMINE = "sensors", "examine"  # ids
 
 
-def _layout(_context: AppContext, _address: Address) -> Any:
+def _layout(context: AppContext, _address: Address) -> Any:
     """The page without results, which come when the sensors have been examined."""
     return shell(
         html.P("What a run that is started on this machine would measure.", className="soft"),
         html.Button("Look again", id=_EXAMINE, type="button"),
+        as_one_file(context.href(urls.snapshot("sensors"))),
         dcc.Loading(
             html.Div(id=_SENSORS, className="results expected"), type="dot", delay_show=200
         ),
@@ -43,6 +48,13 @@ def _callbacks(app: Dash) -> None:
                 "`probe doctor` says something that this page does not understand: "
                 "are both of one version?"
             )
+
+
+def _still(context: AppContext, _: Mapping[str, str], _asked: Query, is_open: bool) -> Still:
+    """What can be measured, as one file. Raises StoreError."""
+    body = [html.H1("Sensors"), *_findings(context.sensors.examine())]
+    hidden = hidden_of_machine(context.directory, is_open)
+    return Still("Sensors", "phasewatt-sensors", html.Main(body), hidden)
 
 
 def _findings(answer: Diagnosis) -> list[Any]:
@@ -96,4 +108,5 @@ PAGE = Page(
     layout=_layout,
     callbacks=_callbacks,
     navigation=(3, "Sensors"),
+    stills={"sensors": _still},
 )

@@ -7,7 +7,9 @@ import getpass
 import os
 import pwd
 import re
+import socket
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from probe.redact import redact_text
@@ -16,8 +18,8 @@ from ..chart_data import Origin
 from ..data.run import OpenRun
 
 GONE = "…"
-# "/data/x", "~/x", "C:\\x"; not "g/kWh" and not "forward/attention".
-_PATH = re.compile(r"(?<![\w./~])(?:[A-Za-z]:\\|~?/)(?:[^\s'\"<>,;:()\[\]{}|]+)")
+# "/data/x", "~/x", "C:\\x"; not "g/kWh", "forward/attention", or what every machine has in /sys.
+_PATH = re.compile(r"(?<![\w./~])(?!/sys/)(?:[A-Za-z]:\\|~?/)(?:[^\s'\"<>,;:()\[\]{}|]+)")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s'\"<>]+", re.IGNORECASE)
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
 _PLAIN = re.compile(r"[A-Za-z]{1,11}|[\d.eE+-]{1,7}")  # words and numbers that stand anywhere
@@ -86,11 +88,15 @@ class Hidden:
         return value
 
 
-def hidden_of(runs: Iterable[OpenRun], is_open: bool) -> Hidden:
-    """What is taken out of the file of some runs. Raises StoreError."""
+def hidden_of(runs: Iterable[OpenRun], is_open: bool, hosts: Iterable[str] = ()) -> Hidden:
+    """What is taken out of the file of some runs. Raises StoreError.
+
+    Args:
+        hosts: machines that the file may name beside those of the runs.
+    """
     if is_open:
         return Hidden((), (), shows_all=True)
-    hosts: list[str] = []
+    hosts = list(hosts)
     kept: list[str] = []
     origins = []
     for run in runs:
@@ -100,6 +106,14 @@ def hidden_of(runs: Iterable[OpenRun], is_open: bool) -> Hidden:
         kept += [reader.id, str(reader.meta.get("name") or "")]
         origins.append(run.origin())
     return Hidden(hosts, origins, kept)
+
+
+def hidden_of_machine(directory: Path, is_open: bool) -> Hidden:
+    """What is taken out of a file about this machine; ``directory`` is that of the runs."""
+    if is_open:
+        return Hidden((), (), shows_all=True)
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
+    return Hidden(sorted(names, reverse=True), [Origin([], str(directory), {}, {}, {})])
 
 
 def _users(directory: str) -> list[str]:

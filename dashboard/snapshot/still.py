@@ -26,6 +26,8 @@ _POLICY = (
 _EMPTY = ("Img", "Br", "Hr")
 # What only a server could answer: forms, links, stores.
 _LEFT_OUT = ("Store", "Interval", "Input", "Textarea", "Dropdown", "Location", "Form", "Label")
+_NO_USE = ("actions", "tick-cell")  # classes
+_VARIANT = "variant"
 _ATTRIBUTES = {
     "className": "class",
     "title": "title",
@@ -100,7 +102,7 @@ def variants(name: str, entries: Sequence[tuple[str, Any]]) -> Any:
         html.Button(
             label,
             type="button",
-            className="variant",
+            className=_VARIANT,
             **attributes(place, pressed="false" if place else "true"),
         )
         for place, (label, _) in enumerate(entries)
@@ -128,7 +130,9 @@ def _markup(part: Any, text: Callable[[str], str], figures: list[Mapping[str, An
         return escape(text(str(part)))
     props = part.to_plotly_json()["props"]
     kind = str(part._type)
-    if props.get("hidden") or kind in _LEFT_OUT or props.get("className") == "actions":
+    if props.get("hidden") or kind in _LEFT_OUT or props.get("className") in _NO_USE:
+        return ""
+    if kind == "Button" and props.get("className") != _VARIANT:
         return ""
     if kind == "Graph":
         figure = props.get("figure") or {}

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -133,10 +134,17 @@ def tariff(text: str, what: str, unit: str) -> Tariff:
             f"times and one of {what}"
         )
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+        file = path.stat()
+        return _of_file(path, what, unit, file.st_mtime_ns, file.st_size)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
+
+
+@lru_cache(maxsize=8)  # a live page asks twice a second
+def _of_file(path: Path, what: str, unit: str, _modified_ns: int, _bytes: int) -> Tariff:
+    """Read again when it has changed."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
     return _series(path, rows, what, unit)
 
 

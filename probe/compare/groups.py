@@ -84,7 +84,8 @@ class Campaign:
             if finished:
                 read.append((name, finished))
             elif name == sides[0][0] or len(sides) == 2:
-                raise UsageError(f"{name!r} has no finished run to compare")
+                why = "; ".join(_why_out(run) for run in recordings)
+                raise UsageError(f"{name!r} has no finished run to compare: {why}")
             else:
                 lines.append(f"{name} is left out: none of its runs finished")
         if len(read) < 2:
@@ -181,8 +182,17 @@ def find_side(reference: str, directory: Path, left_out: list[str]) -> list[Path
 
 def left_out_line(run: Recording) -> str:
     """Why a run that did not finish is left out."""
-    verb = "is still" if run.status is RunStatus.RUNNING else "was"
-    return f"{run.id} is left out: it {verb} {run.status}"
+    return f"{run.id} is left out: it {_status_of(run)}"
+
+
+def _why_out(run: Recording) -> str:
+    return f"{run.id} {_status_of(run)}"
+
+
+def _status_of(run: Recording) -> str:
+    if run.status is RunStatus.FAILED:
+        return "failed"
+    return f"{'is still' if run.status is RunStatus.RUNNING else 'was'} {run.status}"
 
 
 def check_apart(sides: Sequence[tuple[str, Sequence[Recording]]]) -> None:

@@ -22,6 +22,7 @@ from .text_tables import unique
 
 _MATTERS = 0.1  # share of the energy, or of the run, whose lack limits the answer
 _MOST_NAMES = 3
+_FIRST_S = 90.0  # of a live run: by then a lone rank's phases can usually be separated
 _LONGEST = 300  # characters of a reason
 
 _NOT_TRAINING = (Phase.OTHER, Phase.RESTART)
@@ -149,6 +150,10 @@ def _no_phase_is_known(report: Report, metered: DevicePhases | None) -> str:
     if metered is None or not metered.named:
         if in_threads(report):
             reason = "several threads used the meters' devices at the same time"
+        elif not report.final:
+            if report.run.ranks == 1 and report.run.duration_s < _FIRST_S:
+                return "energy by phase comes after about a minute of recording"
+            return "no phase's energy is known yet"
         else:
             reason = "no meter's device belongs to one rank alone"
         return f"no phase's energy is known: {reason}"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import re
 
-_UNBROKEN = re.compile(r"(?<=\d) (?=[%±…]|k?W?[Jhgs]\b|kWh\b|[mµ]s\b|W\b)|(?<=±) (?=\d)")
+_UNBROKEN = re.compile(r"(?<=\d) (?=[%±…]|[kmµ]?W?[Jhgs]\b|kWh\b|W\b)|(?<=±) (?=\d)")
 _NEGLIGIBLE = 1e-2  # share of the error below which a value is zero
-_JOULES = ((3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J"))
+_JOULES = ((3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
+_PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 
 
 def number(value: float | None, half_width: float | None = None) -> str:
@@ -70,22 +71,23 @@ def duration(seconds: float) -> str:
 
 
 def energy(joules: float | None, half_width: float | None = None) -> str:
-    """Joules, from 1 kJ on kilojoules, from 3.6 MJ on kilowatt hours."""
+    """Joules; from 1 kJ on kilojoules, from 3.6 MJ on kilowatt hours, below 1 J mJ and µJ."""
     if joules is None:
         return "—"
-    factor, unit = _unit(joules)
+    size = abs(joules)  # 20 mJ of which 5 J are unsure are 0 J
+    factor, unit = joule_unit(size if size >= 1 else max(size, min(half_width or 0.0, 1.0)))
     return f"{number(joules / factor, half_width / factor if half_width else None)} {unit}"
 
 
 def energy_with_error(joules: float, half_width: float) -> str:
     """``13.1 ± 2.0 kJ``."""
-    factor, unit = _unit(max(abs(joules), half_width))
+    factor, unit = joule_unit(max(abs(joules), half_width))
     return f"{plus_minus(joules / factor, half_width / factor)} {unit}"
 
 
 def energy_range(low_j: float, high_j: float) -> str:
     """``1.2 … 1.4 kJ``."""
-    factor, unit = _unit(max(abs(low_j), abs(high_j)))
+    factor, unit = joule_unit(max(abs(low_j), abs(high_j)))
     return f"{interval(low_j / factor, high_j / factor)} {unit}"
 
 
@@ -94,11 +96,21 @@ def unbroken(text: str) -> str:
     return _UNBROKEN.sub("\u00a0", text)
 
 
-def _unit(joules: float) -> tuple[float, str]:
-    for factor, unit in _JOULES:
-        if abs(joules) >= factor:
-            return factor, unit
-    return 1.0, "J"
+def joule_unit(joules: float) -> tuple[float, str]:
+    """(J in one, name) of the unit in which an energy is easy to read: 0.02 J is (1e-3, "mJ")."""
+    if not joules:
+        return 1.0, "J"
+    return next((pair for pair in _JOULES if abs(joules) >= pair[0]), _JOULES[-1])
+
+
+def scaled(amount: float) -> tuple[float, str]:
+    """(factor, prefix) of a unit that a table or an axis has for all its values, by the largest.
+
+    0.02 J is (1e-3, "m").
+    """
+    if not amount:
+        return 1.0, ""
+    return next((pair for pair in _PREFIXES if abs(amount) >= pair[0]), _PREFIXES[-1])
 
 
 def watts(value: float | None) -> str:

@@ -8,7 +8,6 @@ from pkgutil import iter_modules
 from ...errors import UsageError
 from ..model import ComparisonReport
 from ._answer import answer, unit_of
-from ._phase_tables import scaled
 from ._tables import Part, parts
 
 
@@ -26,4 +25,4 @@ def formats() -> list[str]:
     return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))
 
 
-__all__ = ["Part", "answer", "formats", "parts", "render", "scaled", "unit_of"]
+__all__ = ["Part", "answer", "formats", "parts", "render", "unit_of"]

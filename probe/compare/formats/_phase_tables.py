@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...model import Phase, Provenance
-from ...report.numbers import number
+from ...report.numbers import number, scaled
 from ...report.text_tables import Table, percent
 from ..gain import Interval, Verdict
 from ..model import Comparison, ComparisonReport, PhaseGain
 from ..statistics import FEWEST_RUNS
 from ._answer import unit_of
 
-_PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 _MODELLED, _NOT_APART = "modelled: no verdict", "cannot be told apart"
 _NEGLIGIBLE = 1e-5  # of the whole
 
@@ -135,11 +134,6 @@ def _mark(line: _Line, *, is_total: bool) -> str:
     if line.verdict == _NOT_APART:
         return "refused"
     return "total" if is_total else ""
-
-
-def scaled(amount: float) -> tuple[float, str]:
-    """(factor, prefix) of the unit in which an amount is easy to read: 0.02 J is (1e-3, "m")."""
-    return next((pair for pair in _PREFIXES if abs(amount) >= pair[0]), _PREFIXES[-1])
 
 
 def _scaled(line: _Line, scale: float) -> _Line:

@@ -313,6 +313,21 @@ def test_a_run_that_was_killed_is_left_out(runs: Path, tmp_path: Path) -> None:
     assert line in processes.probe(tmp_path, "compare", "base", "half").stdout
 
 
+def test_a_side_of_killed_runs_says_which_and_another_side_goes_on(
+    runs: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(runs / "runs", tmp_path / "runs")
+    killed = sorted((tmp_path / "runs").glob("*half*"))
+    for run in killed:
+        files.write_json(run / "run.json", files.read_json(run / "run.json") | {"status": "killed"})
+    done = processes.probe(tmp_path, "compare", "base", "half")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert all(f"{run.name} was killed" in done.stderr for run in killed)
+    found = compared(tmp_path, "base", "half", "wait")
+    assert "half is left out: none of its runs finished" in found["left_out"]
+    assert [one["other"]["name"] for one in found["comparisons"]] == ["wait"]
+
+
 def test_a_run_that_is_missing_is_left_out_by_name(runs: Path) -> None:
     found = compared(runs, "base", "half,nosuch")
     (line,) = found["left_out"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,10 +29,11 @@ from dashboard.run_charts import draw
 from dashboard.urls import Selection
 from probe.compare.advise import of_report
 from probe.model import Provenance, RunStatus
+from probe.report.answer import answer
 from probe.ring.layout import Record
 from probe.store import layout
 from probe.store.files import write_json
-from probe.store.live import LiveDevice, LivePage, write_live
+from probe.store.live import LiveDevice, LivePage, LiveTime, write_live
 from probe.store.segments import EDGES, SegmentWriter, seal_segment
 from tests.fakes.reports import phase_row, report_of_rows
 from tests.fakes.stored_run import NS, counter, energy_source, gauge_source, level, stored_run
@@ -226,5 +228,36 @@ def test_a_live_run_has_its_cost_and_its_co2e_so_far(
     monkeypatch.setenv("PROBE_PRICE", str(file))
     report = OpenRun(made).report_now()
     assert report.cost is not None and report.cost.per_kwh == pytest.approx(0.2, abs=0.03)
+    # A page asks twice a second: the file is read when it has changed, and not else.
+    begun = file.stat()
+    file.write_text(f"time,price EUR\n{first},0.50\n{half},0.50\n{last},9\n")
+    os.utime(file, ns=(begun.st_atime_ns, begun.st_mtime_ns))
+    assert OpenRun(made).report_now().cost.per_kwh == pytest.approx(0.2, abs=0.03)
+    os.utime(file, ns=(begun.st_atime_ns, begun.st_mtime_ns + NS))
+    assert OpenRun(made).report_now().cost.per_kwh == pytest.approx(0.5)
     monkeypatch.delenv("PROBE_PRICE")
     assert OpenRun(made).report_now().total.cost is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ranks", "headline"),
+    [
+        (20.0, 1, "energy by phase comes after about a minute of recording; forward takes 75.0 %"),
+        (200.0, 1, "no phase's energy is known yet; forward takes 75.0 %"),
+        (20.0, 2, "no phase's energy is known yet; forward takes 75.0 %"),
+    ],
+)
+def test_a_live_run_says_why_no_phase_has_energy_yet(
+    seconds: float, ranks: int, headline: str, tmp_path: Path
+) -> None:
+    now_ns, now_s = time.monotonic_ns(), time.time()
+    samples = [(energy_source(0), counter(now_ns - 20 * NS, 10.0, 200.0))]
+    made = stored_run(tmp_path, samples, 10.0, status=RunStatus.RUNNING, ranks=ranks)
+    meta = json.loads((made / layout.RUN_FILE).read_text())
+    anchor = {"monotonic_ns": now_ns, "wall_ns": time.time_ns()}
+    begun = {"begin_ns": now_ns - int(seconds * NS), "end_ns": None, "anchor": anchor}
+    write_json(made / layout.RUN_FILE, meta | begun)
+    device = LiveDevice("gpu0", "s", "measured", 4e3, 200.0, 1)
+    times = (LiveTime("forward", 0, 9.0, 90), LiveTime("backward", 0, 3.0, 90))
+    write_live(made, LivePage(now_ns, now_s, devices=(device,), times=times))
+    assert answer(OpenRun(made).report_now()).headline.startswith(headline)

@@ -13,8 +13,11 @@ import pytest
 from dashboard.access import Access
 from dashboard.app import create_app
 from dashboard.chart_data import Origin
+from dashboard.data import sensors
+from dashboard.snapshot import hidden
 from dashboard.snapshot.hidden import GONE, Hidden
 from dashboard.snapshot.still import MOST_BYTES, Still, document
+from probe.store.catalogue.labels import change_labels
 from probe.store.files import write_json
 from probe.store.layout import RUN_FILE
 from tests.contract.test_comparisons import HOSTILE
@@ -89,11 +92,52 @@ def leaked(text: str) -> list[str]:
     return [kind for kind, value in PLANTED.items() if value in plain]
 
 
-@pytest.mark.parametrize("path", ["run/one", "run/two", "gains?base=three&other=four"])
+PATHS = [
+    "run/one",
+    "run/two",
+    "gains?base=three&other=four",
+    "ranks/one",
+    "runs",
+    "runs?by=host&q=orca+-acme&archived=1",
+    "runs?by=host&sort=-energy",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_a_snapshot_says_nothing_of_who_ran_it_where(path: str, directory: Path) -> None:
     text = of(directory, path)
     assert leaked(text) == [] and str(directory) not in text and "train.py" not in text
     assert "orca" not in text and "acme" not in text
+
+
+def test_the_list_of_runs_is_a_file_with_its_sums_and_notes(directory: Path) -> None:
+    note = f"see {PLANTED['data']} on {PLANTED['host']}"
+    change_labels(directory / "one", note=note, add=["ours"])
+    text = of(directory, "runs?by=host").partition("<script")[0]
+    assert "4 runs" in text and "host 1" in text and "ours" in text
+    assert text.count("<tr") == 1 + 4 + 2 and "<button type='button' id='theme'>" in text
+    assert "see … on host 1" in text and leaked(text) == []
+    assert "href" not in text.partition("</head>")[2]
+    assert PLANTED["host"] in of(directory, "runs?by=host&with=origin")
+
+
+def test_the_sensors_are_a_file_without_this_machines_name(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = {
+        "what": "RAPL",
+        "reason": f"{PLANTED['user']} on {PLANTED['host']} may not read {PLANTED['data']}",
+        "remedy": "sudo chmod a+r /sys/class/powercap/intel-rapl:0/energy_uj",
+    }
+    sensor = {"sensor": "cpu", "sources": [], "absent": [missing], "warnings": []}
+    told = {"sensors": [sensor], "versions": {"torch": "2"}, "python": "3.11"}
+    done = subprocess.CompletedProcess([], 0, json.dumps(told), "")
+    monkeypatch.setattr(sensors.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(hidden.socket, "gethostname", lambda: PLANTED["host"])
+    text = of(directory, "sensors")
+    assert leaked(text) == [] and str(directory) not in text
+    # What to do is the same on every machine.
+    assert "RAPL" in text and "/sys/class/powercap/intel-rapl:0/energy_uj" in text
 
 
 def test_who_asks_for_it_gets_command_and_host_but_no_secret(directory: Path) -> None:
@@ -130,10 +174,10 @@ def test_words_of_the_command_go_and_phases_stay() -> None:
     origin = Origin(
         ["train.py", "--name=forward", "--run", "big-secret-run-3"], "/x", {"a": "eight"}, {}, {}
     )
-    hidden = Hidden(["nodeA", "nodeB"], [origin])
-    text = hidden.text("forward/attention on nodeB: 3 g/kWh, big-secret-run-3, ~/x/y, C:\\z")
+    taken_out = Hidden(["nodeA", "nodeB"], [origin])
+    text = taken_out.text("forward/attention on nodeB: 3 g/kWh, big-secret-run-3, ~/x/y, C:\\z")
     assert text == f"forward/attention on host 2: 3 g/kWh, {GONE}, {GONE}, {GONE}"
-    assert hidden.json({"x": [1.0, None], "text": ["at nodeA"]}) == {
+    assert taken_out.json({"x": [1.0, None], "text": ["at nodeA"]}) == {
         "x": [1.0, None],
         "text": ["at host 1"],
     }
