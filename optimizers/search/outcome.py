@@ -34,8 +34,8 @@ class Cost:
 
     def plus(self, other: Cost) -> Cost:
         """The sum; joules of those that have some."""
-        known = [each for each in (self.joules, other.joules) if each is not None]
-        return Cost(self.seconds + other.seconds, math.fsum(known) if known else None)
+        joules = [each for each in (self.joules, other.joules) if each is not None]
+        return Cost(self.seconds + other.seconds, math.fsum(joules) if joules else None)
 
 
 NOTHING = Cost(0.0)

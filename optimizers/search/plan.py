@@ -153,10 +153,10 @@ def _kept_for_proof(situation: Situation, default: Configuration) -> Cost:
     share, cost = situation.budget.times(PROOF_SHARE), default.cost
     trained = sum(t.part is not Part.PROOF for t in situation.trainings)
     if trained == 1 and not situation.left().covers(cost, pairs + _SAFE):
-        one = Budget(cost.seconds, cost.joules or math.inf)
+        of_training = Budget(cost.seconds, cost.joules or math.inf)
         raise UsageError(
             f"the budget of {situation.budget} is too small for two trials and their proof: one "
-            f"training took {one}; give at least {one.times(pairs + 2.5)}"
+            f"training took {of_training}; give at least {of_training.times(pairs + 2.5)}"
         )
     return Cost(
         max(_finite(share.seconds), pairs * cost.seconds),

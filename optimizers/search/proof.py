@@ -111,11 +111,11 @@ def _saved(
     values = [
         [objective.of(run.time_s, run.energy_j) for run in side] for side in (defaults, champions)
     ]
-    known = [[value for value in side if value is not None] for side in values]
-    if any(frame.missed) or len(known[0]) != len(known[1]) or len(known[0]) != len(defaults):
+    before, after = ([value for value in side if value is not None] for side in values)
+    if any(frame.missed) or len(before) != len(after) or len(before) != len(defaults):
         return Gain()
-    differences = np.array([[base - other] for base, other in zip(*known, strict=True)])
-    base = fmean(known[0])
+    differences = np.array([[base - other] for base, other in zip(before, after, strict=True)])
+    base = fmean(before)
     half = frame.meter_half(float(differences.mean()), base) if objective.needs_meter else 0.0
     saved = gain(paired(differences), 0, frame, base=base, is_total=True, meter_half=half)
-    return replace(saved, base=base, other=fmean(known[1]))
+    return replace(saved, base=base, other=fmean(after))
