@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -162,6 +162,25 @@ class Column:
 
     key: str
     label: str
+
+
+class LazyRows(Sequence[Sequence[Cell]]):
+    """Rows of a table that are made when somebody asks for them; a zoom asks for the figure only."""
+
+    def __init__(self, make: Callable[[], Sequence[Sequence[Cell]]]) -> None:
+        self._make = make
+        self._made: Sequence[Sequence[Cell]] | None = None
+
+    def _rows(self) -> Sequence[Sequence[Cell]]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __len__(self) -> int:
+        return len(self._rows())
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows()[place]
 
 
 class Figure(TypedDict):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import CHROMIUM, end, serve
+from tests.fakes import processes
 
 FIRST = '[id*=\'"view":"power"\'] .js-plotly-plot .main-svg'
 # Resolves with the milliseconds from the end of the drag to the frame after the finer data.
@@ -61,7 +62,7 @@ def cold(browser: Any, url: str, ready: str) -> float:
     with new_page(browser) as page:
         began = time.perf_counter()
         page.goto(url, wait_until="commit")
-        page.wait_for_selector(ready)
+        page.wait_for_selector(ready, timeout=1000 * processes.HUNG_S)
         return time.perf_counter() - began
 
 

@@ -53,6 +53,7 @@ class OpenRun:
         self._reader: RunReader | None = None
         self._report: tuple[object, Report] | None = None
         self._histories: dict[Path, History] = {}
+        self._sources: dict[Path, tuple[tuple[int, ...], list[Source]]] = {}
         self._refreshed = -_FRESH_S
         self._steps: StepTimes | None = None
         self._logged: dict[int, LoggedValues] = {}
@@ -188,8 +189,20 @@ class OpenRun:
             return [
                 Meter(self._histories[node], index, _named(source, node, several))
                 for node in nodes
-                for index, source in enumerate(read_sources(node))
+                for index, source in enumerate(self._sources_of(node))
             ]
+
+    def _sources_of(self, node: Path) -> list[Source]:
+        """Read again when the file has changed; under the lock."""
+        try:
+            file = (node / "sources.json").stat()
+        except OSError:
+            return read_sources(node)
+        stamp = file.st_mtime_ns, file.st_size, file.st_ino
+        known = self._sources.get(node)
+        if known is None or known[0] != stamp:
+            known = self._sources[node] = stamp, list(read_sources(node))
+        return known[1]
 
 
 def _texts(fields: object) -> dict[str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 from probe.report.model import JsonValue
 from probe.report.numbers import duration, number
 
-from ..chart_data import MODELLED, Cell, Chart, Column, Floats, Fragment, Power
+from ..chart_data import MODELLED, Cell, Chart, Column, Floats, Fragment, LazyRows, Power
 from .style import BAND, BLUE, SERIES, VERMILION, TimeScale, axis, figure, legend, listed, plain
 
 LINES = 4  # up to so many devices have their own lines; more are drawn as median and range
@@ -249,7 +249,7 @@ def _caption(watts: Power) -> str:
     return " ".join(sentences)
 
 
-def table(watts: Power | None) -> tuple[list[Column], list[list[Cell]]]:
+def table(watts: Power | None) -> tuple[list[Column], Sequence[Sequence[Cell]]]:
     """(columns, a row for each device and bin)."""
     columns = [
         Column("begin_s", "from (s)"),
@@ -263,6 +263,10 @@ def table(watts: Power | None) -> tuple[list[Column], list[list[Cell]]]:
     ]
     if watts is None:
         return columns, []
+    return columns, LazyRows(lambda: _rows(watts))
+
+
+def _rows(watts: Power) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for place, device in enumerate(watts.devices):
         lows, means, highs = (listed(m[place]) for m in (watts.low_w, watts.mean_w, watts.high_w))
@@ -279,4 +283,4 @@ def table(watts: Power | None) -> tuple[list[Column], list[list[Cell]]]:
                     watts.cap_w[place],
                 ]
             )
-    return columns, rows
+    return rows

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from probe.report.model import JsonValue
 from probe.report.sentences import short
 
@@ -147,9 +149,23 @@ def plain(text: str | int, longest: int = 60) -> str:
 
 def listed(values: Iterable[float | None]) -> list[float | None]:
     """Numbers for JSON, to 6 digits; values that are not finite become None."""
+    if isinstance(values, np.ndarray):
+        return _listed(np.asarray(values, np.float64))
     return [
         None
         if value is None or value != value or abs(value) == float("inf")
         else float(f"{value:.6g}")
         for value in values
     ]
+
+
+def _listed(values: Floats) -> list[float | None]:
+    """The same of many at once; powers of ten are exact, so the digits are those of the text."""
+    finite = np.isfinite(values)
+    size = np.abs(np.where(finite & (values != 0), values, 1.0))
+    places = 5 - np.floor(np.log10(size))
+    up, down = 10.0 ** np.clip(places, 0, 22), 10.0 ** np.clip(-places, 0, 22)
+    rounded = np.rint(np.where(finite, values, 0.0) * up / down) / up * down
+    if finite.all():
+        return list(rounded.tolist())
+    return [value if known else None for value, known in zip(rounded.tolist(), finite, strict=True)]

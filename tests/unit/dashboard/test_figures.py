@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dashboard.chart_data import Anatomy, Chart, Drift, JobView, Lane, Level, Power
+from dashboard.chart_data import Anatomy, Chart, Drift, JobView, Lane, LazyRows, Level, Power
 from dashboard.figures import (
     gains,
     heatmap,
@@ -25,7 +25,7 @@ from dashboard.figures import (
 )
 from dashboard.figures.ablation import by_technique
 from dashboard.figures.pareto import pareto
-from dashboard.figures.style import TimeScale
+from dashboard.figures.style import TimeScale, listed
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
 from probe.compare.objective.model import Place
@@ -406,3 +406,24 @@ def test_who_waits_may_not_be_known() -> None:
     live = JobView(True)
     assert "Too few steps" in ranks.waiting(live).caption
     assert ranks.communication(live).rows == []
+
+
+def test_numbers_of_an_array_are_those_of_a_list() -> None:
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=4000) * 10.0 ** rng.integers(-12, 13, 4000)
+    values[:6] = [0.0, np.nan, np.inf, -np.inf, 123456.5, 1e-6]
+    found = listed(values)
+    assert found == listed(values.tolist())
+    assert found[:4] == [0.0, None, None, None] and json.dumps(found)
+
+
+def test_a_table_is_made_when_somebody_asks_for_it() -> None:
+    made: list[int] = []
+
+    def make() -> list[list[float]]:
+        made.append(1)
+        return [[1.0], [2.0]]
+
+    rows = LazyRows(make)
+    assert made == []
+    assert len(rows) == 2 and list(rows) == [[1.0], [2.0]] and rows[1] == [2.0] and made == [1]
