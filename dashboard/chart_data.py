@@ -165,7 +165,7 @@ class Column:
 
 
 class LazyRows(Sequence[Sequence[Cell]]):
-    """Rows of a table that are made when somebody asks for them; a zoom asks for the figure only."""
+    """Rows of a table, made when they are asked for; a zoom asks for the figure only."""
 
     def __init__(self, make: Callable[[], Sequence[Sequence[Cell]]]) -> None:
         self._make = make
