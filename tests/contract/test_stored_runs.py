@@ -48,7 +48,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.full)])
 def test_outputs_are_the_golden_ones_byte_for_byte(
     every: int, golden: Path, runs: Path, tmp_path: Path
 ) -> None:

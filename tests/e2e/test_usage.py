@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from probe.cli.main import command_names, full_parser
+from probe.cli.main import command_names, full_parser, main
 from tests.fakes import processes
 from tests.fakes.otlp_collector import Collector
 from tests.fakes.prometheus_server import fetch
@@ -169,23 +169,18 @@ def test_the_dashboard_answers_names_that_it_was_given(tmp_path: Path) -> None:
         assert refuses_another_name(url)
 
 
-def test_designs_of_an_ablation_are_tried_in_their_own_order(tmp_path: Path) -> None:
+def test_designs_of_an_ablation_are_tried_in_their_own_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     for design, trials in (("cumulative", 4), ("leave-one-out", 5), ("shapley", 5)):
-        done = processes.probe(
-            tmp_path,
-            *("ablate", "--dir", design, "--design", design, "--blocks", "1"),
-            *(
-                "--techniques",
-                "schedule,clipping",
-                "--",
-                sys.executable,
-                "-c",
-                "raise SystemExit(3)  # {stack} {seed}",
-            ),
-        )
-        assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert f"/{trials}" in done.stderr, (design, done.stderr)
+        words = ["--dir", str(tmp_path / design), "--design", design, "--blocks", "1"]
+        failing = ["sh", "-c", "exit 3  # {stack} {seed}"]
+        with pytest.raises(SystemExit) as ended:
+            main(["ablate", *words, "--techniques", "schedule,clipping", "--", *failing])
+        complaint = capsys.readouterr().err
+        assert ended.value.code == 1 and "Traceback" not in complaint
+        assert f"/{trials}" in complaint, (design, complaint)
 
 
 def test_every_option_is_given_by_a_test() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from probe.model import RunStatus
 from probe.store.reader import RunReader
+from tests.fakes import warm_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -129,6 +130,7 @@ def start(
     )
 
 
+_warm = warm_commands.WarmCommands()
 _started: list[subprocess.Popen[str]] = []
 
 
@@ -183,11 +185,14 @@ def probe(
     **options: object,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command ``probe``."""
+    env = environment(tmp_path / "runs", extra)
+    if not options and warm_commands.can_run(arguments, extra or {}):
+        return _warm.run(arguments, env, tmp_path, timeout)
     return subprocess.run(
         [sys.executable, "-m", "probe", *arguments],
         capture_output=True,
         text=True,
-        env=environment(tmp_path / "runs", extra),
+        env=env,
         cwd=tmp_path,
         timeout=timeout,
         check=False,

@@ -23,18 +23,20 @@ class Before:
 
     threads: frozenset[threading.Thread]
     patched: tuple[object, ...] | None
+    newest_pid: int
 
 
 def before() -> Before:
-    return Before(frozenset(threading.enumerate()), _patched())
+    return Before(frozenset(threading.enumerate()), _patched(), _newest_pid())
 
 
 def after(test: str, folder: Path, was: Before) -> list[str]:
     """What is left of the test with this node id and folder; leftover processes are killed."""
     left = [f"a thread: {thread}" for thread in _until_none(lambda: _threads(was.threads))]
-    for pid, command in _until_none(lambda: _processes(test)):
-        left.append(f"process {pid}: {command}")
-        os.kill(pid, signal.SIGKILL)
+    if _newest_pid() != was.newest_pid:  # else nobody on this machine has started anything
+        for pid, command in _until_none(lambda: _processes(test)):
+            left.append(f"process {pid}: {command}")
+            os.kill(pid, signal.SIGKILL)
     for ring in _until_none(lambda: _rings(folder)):
         left.append(f"a ring: {ring}")
         ring.unlink(missing_ok=True)
@@ -62,6 +64,11 @@ def _threads(known: frozenset[threading.Thread]) -> list[threading.Thread]:
             for code in (type(thread), getattr(thread, "_target", None))
         )
     ]
+
+
+def _newest_pid() -> int:
+    """Of all processes and threads of the machine, the one that was started last."""
+    return int(Path("/proc/loadavg").read_text().split()[-1])
 
 
 def _processes(test: str) -> list[tuple[int, str]]:

@@ -8,6 +8,14 @@ from typing import Any
 import pytest
 
 
+def rows_one_in(n: int, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """As :func:`one_in`, of cases that have several values each."""
+    return [
+        row if number % n == 0 else pytest.param(*row, marks=pytest.mark.full)
+        for number, row in enumerate(rows)
+    ]
+
+
 def one_in(n: int, cases: Iterable[Any], *, always: Iterable[Any] = ()) -> list[Any]:
     """The cases as parameters; all but every ``n``-th and those of ``always`` are marked full."""
     keep = list(always)

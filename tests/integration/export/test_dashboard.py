@@ -17,6 +17,7 @@ import pytest
 from probe.errors import UsageError
 from probe.session.options import dashboard_port
 from tests.fakes import processes
+from tests.fakes.selection import rows_one_in
 
 WATCHED = """
 import os, sys, time
@@ -102,18 +103,18 @@ def test_a_server_that_nobody_needs_ends_by_itself(tmp_path: Path) -> None:
     assert not (tmp_path / "runs" / ".dashboard.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--host", "0.0.0.0"], "give a token"),
-        (["--port", "70000"], "port 70000"),
-        (["nowhere"], "there is no directory"),
-        (["--base-path", "/a b"], "write it like"),
-        (["--alert", "often", "--alert-command", "true"], "write one like"),
-        (["--alert-webhook", "ftp://x"], "begins with https://"),
-        (["--token", " "], "the token is empty"),
-    ],
-)
+BAD_WORDS = [
+    (["--host", "0.0.0.0"], "give a token"),
+    (["--port", "70000"], "port 70000"),
+    (["nowhere"], "there is no directory"),
+    (["--base-path", "/a b"], "write it like"),
+    (["--alert", "often", "--alert-command", "true"], "write one like"),
+    (["--alert-webhook", "ftp://x"], "begins with https://"),
+    (["--token", " "], "the token is empty"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), rows_one_in(3, BAD_WORDS))
 def test_bad_words_get_one_clear_line(words: list[str], told: str, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     done = subprocess.run(

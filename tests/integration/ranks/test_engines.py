@@ -40,10 +40,8 @@ def test_engines_step_as_often_as_they_step(engine: str, tmp_path: Path) -> None
         [
             sys.executable,
             "-m",
-            "torch.distributed.run",
-            "--nproc-per-node",
+            "tests.scripts.forked_ranks",
             "2",
-            "--standalone",
             str(SCRIPTS / "train_parallel_engines.py"),
             engine,
             "12",

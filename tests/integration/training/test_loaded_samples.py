@@ -53,16 +53,15 @@ def test_runs_of_different_batches_are_compared_by_sample(tmp_path: Path) -> Non
     script = """
         import sys; sys.path.insert(0, sys.argv[1]); import probe
         from train_loaders import DATA, Training, DataLoader
-        size, t = int(sys.argv[2]), Training()
-        with probe.watch(t.model, t.optimizer, name=f"of {size}"):
-            for _ in range(40):
-                for x, y in DataLoader(DATA, batch_size=size):
-                    t.backward(x, y); t.step()
+        for name in ("warm-up of 5", "of 5", "of 50", "of 5", "of 50"):
+            t, size = Training(), int(name.split()[-1])
+            with probe.watch(t.model, t.optimizer, name=name):
+                for _ in range(40):
+                    for x, y in DataLoader(DATA, batch_size=size):
+                        t.backward(x, y); t.step()
     """
-    for size in (5, 5, 50, 50):
-        folder, one_thread = str(SCRIPT.parent), {"OMP_NUM_THREADS": "1"}
-        done = processes.run(script, tmp_path, folder, str(size), extra=one_thread)
-        assert done.returncode == 0, done.stderr
+    done = processes.run(script, tmp_path, str(SCRIPT.parent), extra={"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
     out = processes.probe(tmp_path, "compare", "of 5", "of 50", "--format", "json")
     (comparison,) = json.loads(out.stdout)["comparisons"]
     assert json.loads(out.stdout)["unit"] == "samples"

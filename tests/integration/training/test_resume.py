@@ -78,6 +78,11 @@ def test_a_killed_training_goes_on_as_if_nothing_had_been(number, options, whole
     assert after == whole[begin:]
     runs = list((tmp_path / "runs").glob("2*"))
     assert len(runs) == (1 if first else 2), "only without a snapshot it begins a run of its own"
+    if first:
+        report = report_of(runs[0])
+        assert [row.attempt for row in report.attempts] == [0, 1]
+        assert "died" in report.attempts[0].ended_by
+        assert report.run.status == "finished" and report.attempts[0].lost_s is not None
 
 
 def test_a_snapshot_that_was_not_finished_is_not_seen(tmp_path):
@@ -110,7 +115,7 @@ def run_elastic(folder: Path, ranks: int, steps: int, *options: str) -> list[str
     script = str(SCRIPT.with_name("train_elastic.py"))
     command = [sys.executable]
     if ranks > 1:
-        command += ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", str(ranks)]
+        command += ["-m", "tests.scripts.forked_ranks", str(ranks)]
     environment = os.environ | {
         "PROBE_DIR": str(folder / "runs"),
         "OMP_NUM_THREADS": "1",
@@ -159,6 +164,7 @@ def test_two_ranks_name_a_background_snapshot_together(tmp_path: Path) -> None:
     assert losses == pytest.approx(expected[begins:18], rel=2e-4)
 
 
+@pytest.mark.full  # killed where a snapshot is; at a random step above
 def test_a_killed_training_that_is_resumed_is_one_run(tmp_path: Path) -> None:
     snapshots, log = tmp_path / "snapshots", tmp_path / "log"
     child = start(snapshots, log)

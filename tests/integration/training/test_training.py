@@ -60,10 +60,8 @@ def two_ranks(*arguments: str, seconds: int = 240) -> dict:
         [
             sys.executable,
             "-m",
-            "torch.distributed.run",
-            "--nproc_per_node",
+            "tests.scripts.forked_ranks",
             "2",
-            "--standalone",
             str(ROOT / "tests/scripts/rank_tasks.py"),
             *arguments,
         ],
@@ -202,22 +200,36 @@ def test_a_batch_norm_trains_with_half_precision_weights_under_zero():
     assert norms["running"] == pytest.approx(norms["truth"], rel=0.02, abs=2e-4)  # 8 bits
 
 
-def test_compressed_gradients_send_what_is_stated_and_still_train():
-    found = two_ranks(
-        "train", "topk", "powersgd", "compression", "int8", "onebit", "local_sgd", "overlap"
-    )
+def stated_share(name: str, steps: int) -> tuple[float, float]:
+    """Between which parts of the gradients' bytes a technique sends in so many steps."""
+    exact = 10 / steps  # onebit's steps before it begins
+    averages = len(range(10, steps, 4))
+    return {
+        "topk": (0.95 * 0.05 * 2, 1.05 * 0.05 * 2),  # 4 bytes of place with each 4
+        "compression": (0.5, 0.5),
+        "powersgd": (0.0, 0.5),
+        "int8": (0.9 * 0.25, 1.1 * 0.25),  # a scale beside every 256, or fewer
+        "onebit": (exact + (1 - exact) / 32, exact + (1 - exact) / 16),
+        "local_sgd": ((10 + averages) / steps, (10 + averages) / steps),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("topk", "local_sgd", "overlap"),
+        pytest.param(("powersgd", "compression", "int8", "onebit"), marks=pytest.mark.full),
+    ],
+    ids=",".join,
+)
+def test_compressed_gradients_send_what_is_stated_and_still_train(names):
+    found = two_ranks("train", *names)
     assert all(result["reached"] for result in found.values()), found
-    assert found.pop("overlap")["whole"] == 0, "no hook of ours is there to count"
-    share = {name: result["sent"] / result["whole"] for name, result in found.items()}
-    assert share["topk"] == pytest.approx(0.05 * 2, rel=0.05)  # 4 bytes of place with each 4
-    assert share["compression"] == 0.5
-    assert share["powersgd"] < 0.5
-    assert share["int8"] == pytest.approx(0.25, rel=0.1)  # a scale beside every 256, or fewer
-    steps = {name: result["samples"] // 32 for name, result in found.items()}
-    exact = 10 / steps["onebit"]  # the steps before it begins
-    assert exact + (1 - exact) / 32 < share["onebit"] < exact + (1 - exact) / 16
-    averages = len(range(10, steps["local_sgd"], 4))
-    assert share["local_sgd"] == pytest.approx((10 + averages) / steps["local_sgd"])
+    if "overlap" in found:
+        assert found.pop("overlap")["whole"] == 0, "no hook of ours is there to count"
+    for name, result in found.items():
+        least, most = stated_share(name, result["samples"] // 32)
+        assert least - 1e-9 <= result["sent"] / result["whole"] <= most + 1e-9, name
 
 
 @pytest.mark.parametrize("how", DDP_AND_ZERO)

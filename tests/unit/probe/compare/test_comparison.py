@@ -32,7 +32,7 @@ def share(found: list[Comparison], holds: Any) -> float:
     return sum(map(holds, found)) / len(found)
 
 
-@pytest.mark.parametrize("blocks", [3, 5])
+@pytest.mark.parametrize("blocks", [3, pytest.param(5, marks=pytest.mark.full)])
 def test_the_null_technique(blocks: int) -> None:
     """Small and seeded; benchmarks/energy/gains.py has 2,000 of each."""
     found = [one(NULL, blocks, seed, LOSS) for seed in range(150)]
