@@ -55,14 +55,14 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	@$(RUN) -m docs.site
 
-# Two workers share two cores; then come those that mostly wait, two at a time, and at last those that
+# Two workers share two cores; then come those that mostly wait, three at a time, and at last those that
 # measure a processor's time, one by one. Of those that share a core each gets one thread: OpenMP's threads
 # wait for each other by spinning, which takes ten times as long there. Lint runs beside the first part.
 # The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not paced and not full"
-PACED := -n 2 --dist loadgroup -m "paced and not gpu and not full"
+PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full"
 ALONE := -m "alone and not gpu and not full"
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
