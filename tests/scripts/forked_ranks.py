@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy  # noqa: F401  what every rank needs is imported here, once for all of them
 import torch._dynamo  # noqa: F401  an optimizer's first step imports it
-from torch.distributed.distributed_c10d import TCPStore
+import torch.distributed as dist
 
 
 def main(ranks: int, script: str, arguments: list[str]) -> int:
@@ -29,7 +29,9 @@ def main(ranks: int, script: str, arguments: list[str]) -> int:
             run(rank, ranks, ports[rank][0], script, arguments)
         children[pid] = rank
     # Only now: its threads would not be in the forks.
-    store = TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
+    store = dist.TCPStore(  # type: ignore[attr-defined]  # torch does not declare it
+        "127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False
+    )
     for _, write in ports:
         os.write(write, str(store.port).encode())
         os.close(write)
