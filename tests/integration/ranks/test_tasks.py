@@ -72,9 +72,16 @@ def start(
 ) -> subprocess.Popen[str]:
     """A task below a `probe run`."""
     script = processes.write(tmp_path / "train.py", code)
+    return started(tmp_path, variables, [sys.executable, str(script), *arguments])
+
+
+def started(
+    tmp_path: Path, variables: Mapping[str, str], command: list[str]
+) -> subprocess.Popen[str]:
+    """A command below a `probe run`."""
     return processes.closed_after_test(
         subprocess.Popen(
-            [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script), *arguments],
+            [sys.executable, "-m", "probe", "run", "--", *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -155,6 +162,23 @@ def test_a_job_that_is_requeued_is_a_run_of_its_own_with_energy_of_its_own(tmp_p
         assert row["energy_j"] == pytest.approx(
             true_energy(rig, run, 1), abs=PERIOD_S * 100, rel=0.03
         )
+
+
+def test_torchrun_in_the_task_of_each_node_is_one_run(tmp_path: Path) -> None:
+    processes.write(tmp_path / "train.py", TRAIN)
+    port = str(processes.free_port())
+    tasks = []
+    for node in range(2):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+        torchrun += ["--nproc-per-node", "1", "--node-rank", str(node)]
+        torchrun += ["--master-addr", "127.0.0.1", "--master-port", port, "train.py"]
+        variables = slurm(node, 2, PROBE_NODE=f"n{node}", SLURM_NODEID=str(node))
+        tasks.append(started(tmp_path, variables, torchrun))
+    first, second = printed(tasks)
+    report = report_of(tmp_path)
+    assert (report["run"]["ranks"], report["run"]["steps"]) == (2, STEPS)
+    assert {host["host"] for host in report["hosts"]} == {"n0", "n1"}
+    assert "-- phasewatt: Slurm job 4711" in first and "-- phasewatt" not in second
 
 
 def test_a_batch_script_is_one_process_though_its_job_has_several_tasks(tmp_path: Path) -> None:
