@@ -16,6 +16,7 @@ from optimizers.analysis.flops import Peak, peak, utilisation  # noqa: E402
 from probe.report.build import run_report  # noqa: E402
 from probe.report.formats import render  # noqa: E402
 from probe.store.reader import RunReader  # noqa: E402
+from tests.fakes.processes import status_at_end  # noqa: E402
 
 from .models import loss, samples, stacked  # noqa: E402
 
@@ -124,6 +125,7 @@ def test_a_training_above_the_measured_peak_says_so_and_logs_no_share(monkeypatc
     result, _ = Paced().fit()
     assert result.mfu is None and "mfu" not in logged(result.run)
     assert "MFU not stated: " in str(result) and "% of the measured matmul peak" in str(result)
+    status_at_end(result.run)  # what a process says at its end is written with it
     stored = run_report(result.run)
     (note,) = [line for line in stored.warnings if line.startswith("MFU is not stated: ")]
     assert note.endswith(result.mfu_reason) and "% of the measured matmul peak" in note
