@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import pytest
 from tests.fakes import processes, residue
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.recordings import RecordedRuns, needed_by
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RECORDING_S = 1800.0  # the first test that looks at recordings waits for all of them
 

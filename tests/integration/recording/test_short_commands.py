@@ -66,8 +66,8 @@ def test_an_exception_of_the_only_training_is_in_its_report(tmp_path: Path) -> N
 def test_what_the_report_needs_is_imported_while_the_command_runs() -> None:
     code = (
         "import sys, time\n"
-        "from probe.launcher import launch\n"
-        "launch._import_early()\n"
+        "from probe.launcher import closing\n"
+        "closing.import_early()\n"
         "end = time.monotonic() + 300\n"
         "while 'probe.report.formats.text' not in sys.modules and time.monotonic() < end:\n"
         "    time.sleep(0.02)\n"

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from probe.cli.main import main
 from probe.cli.slurm_accounting import accounts, slurm_lines
 from probe.errors import UsageError
 from probe.report.model import Report
 from tests.fakes.reports import full_report
+from tests.fakes.stored_run import counter, energy_source, stored_run
 
 JOB = {"scheduler": "slurm", "job_id": "77", "step_id": "0"}
 ROWS = """\
@@ -73,6 +75,21 @@ def test_without_an_energy_plugin(sacct: Path, none: str) -> None:
 def test_a_run_without_a_meter(sacct: Path) -> None:
     says(sacct, ROWS)
     assert "phasewatt measured none" in slurm_lines(of_job(energy_j=None))[1]
+
+
+def test_the_command_prints_the_comparison(
+    sacct: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says(sacct, ROWS)
+    samples = counter(10**12, 5.0, 100.0)
+    run = stored_run(tmp_path / "runs", [(energy_source(0), samples)], 5.0, scheduler=JOB)
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(run), "--slurm"])
+    assert not ended.value.code
+    assert capsys.readouterr().out.startswith("Slurm's step 77.0 on n[1-2]: completed")
+    with pytest.raises(SystemExit):
+        main(["report", str(run), "--slurm", "--format", "json"])
+    assert "leave --format out" in capsys.readouterr().err
 
 
 def test_what_cannot_be_compared_is_one_line(
