@@ -139,7 +139,7 @@ def _spent(trainings: Sequence[Training]) -> Spent:
         outcome = training.outcome
         if outcome is not None:
             total = total.plus(outcome.cost)
-            count += outcome.state not in (State.KNOWN, State.REFUSED)
+            count += outcome.began
     return Spent(count, total.seconds, total.joules)
 
 

@@ -71,6 +71,11 @@ class Outcome:
     run: str | None = None
     why: str = ""
 
+    @property
+    def began(self) -> bool:
+        """Whether a process was started; another host may have taken the budget before."""
+        return self.state not in (State.KNOWN, State.REFUSED) and self.cost != NOTHING
+
 
 class Part(StrEnum):
     """What a training is for."""

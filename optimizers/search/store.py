@@ -8,6 +8,7 @@ same ones. What a trial does not hold by Optuna's own means is one attribute, ``
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from .outcome import Cost, Outcome, Part, Settings, State, Training
 from .plan import BeginProof
 
 JOURNAL = "journal.log"
+_TRIES, _AGAIN_S = 5, 0.5
 _TRAINING, _PROOF, _SEARCH = "training", "proof", "search"
 
 
@@ -37,11 +39,17 @@ def open_storage(folder: Path, url: str | None) -> optuna.storages.BaseStorage:
         from optuna.storages.journal import JournalFileBackend
 
         return JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
-    try:
-        return optuna.storages.RDBStorage(url)
-    except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UsageError(f"--storage {url!r} cannot be opened: {reason}") from None
+    for left in reversed(range(_TRIES)):
+        try:
+            return optuna.storages.RDBStorage(url)
+        except Exception as error:
+            # Two hosts that begin at once both make the tables, and one of them fails.
+            if left and type(error).__name__ in ("IntegrityError", "OperationalError"):
+                time.sleep(_AGAIN_S)
+                continue
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UsageError(f"--storage {url!r} cannot be opened: {reason}") from None
+    raise AssertionError("the last try returns or raises")
 
 
 class Store:
