@@ -156,6 +156,8 @@ def main() -> None:
             print(f"{key:24}{value:>14.4f}" if isinstance(value, float) else f"{key:24}{value:>14}")
     print("bars held" if ok else "bars MISSED")
     name = "cost/recorder-memory" if args.steps else "cost/recorder"
+    if args.all_sensors:
+        name = "cost/recorder-all-sensors"
     save(f"{name}-20ms" if args.period < 0.05 else name, result)
     sys.exit(not ok)
 
