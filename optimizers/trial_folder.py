@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from .errors import UsageError
 
 _ATTEMPTS = 10_000
+_OF_A_RUN = ("PROBE_RUN", "PROBE_TASK", "PROBE_RESUME")  # each trial is a run of its own
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
@@ -53,6 +55,12 @@ def alone(folder: Path, what: str, host: str = "") -> Iterator[None]:
         except OSError:
             raise UsageError(f"another process runs the {what} in {folder}") from None
         yield
+
+
+def trial_environment(runs: Path) -> dict[str, str]:
+    """This process's environment for a trial whose run lies in ``runs``, also below `probe run`."""
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_RUN}
+    return kept | {"PROBE_DIR": str(runs.absolute())}
 
 
 def end_with_parent() -> None:

@@ -199,10 +199,10 @@ class OpenRun:
         except OSError:
             return read_sources(node)
         stamp = file.st_mtime_ns, file.st_size, file.st_ino
-        known = self._sources.get(node)
-        if known is None or known[0] != stamp:
-            known = self._sources[node] = stamp, list(read_sources(node))
-        return known[1]
+        cached = self._sources.get(node)
+        if cached is None or cached[0] != stamp:
+            cached = self._sources[node] = stamp, list(read_sources(node))
+        return cached[1]
 
 
 def _texts(fields: object) -> dict[str, str]:

@@ -65,5 +65,5 @@ TITLES = {
     "reference/exporters": "Exporters and metrics",
     "reference/techniques": "Techniques",
 }
-# Pages that stand in the repository only lead to these.
+# A link to the first of these, which is not on the site, leads to the second.
 INSTEAD = {"README.md": HOME}

@@ -29,7 +29,7 @@ from probe.store.reader import RunReader
 from probe.store.runs import list_runs
 
 from ..errors import UsageError
-from ..trial_folder import alone, end_with_parent, new_place
+from ..trial_folder import alone, end_with_parent, new_place, trial_environment
 from .design import Arm, Design
 
 Say = Callable[[str], None]
@@ -163,7 +163,7 @@ class Ablation:
         words = [
             word.replace(_STACK, arm.stack).replace(_SEED, str(block)) for word in self.command
         ]
-        environment = {**os.environ, "PROBE_DIR": str((place / "runs").resolve())}
+        environment = trial_environment(place / "runs")
         begin = time.monotonic()
         with (place / "log.txt").open("wb") as log:
             try:

@@ -32,8 +32,8 @@ _PRECISIONS = ("precision:dtype=bf16", "precision:dtype=bf16:mode=master")
 _IN_STACK = {
     "precision": _PRECISIONS,
     "accumulation": ("accumulation:k=2", "accumulation:k=4", "accumulation:k=8"),
+    "optimizer": ("fused",),
 }
-_OPTIMIZERS = ("fused", "lamb", "lars", "lion", "muon", "schedule_free", "sophia")
 
 
 class Place(StrEnum):
@@ -71,20 +71,20 @@ class Range:
     low: float
     high: float
     log: bool
-    whole: bool
+    is_whole: bool
     place: Place = Place.ARGUMENT
 
     @property
     def size(self) -> float:
         """How many values it has, the script's own among them."""
-        return self.high - self.low + 2 if self.whole else math.inf
+        return self.high - self.low + 2 if self.is_whole else math.inf
 
     def suggest(self, trial: Trial) -> str | None:
         """A value by the sampler; None for the script's own."""
         if trial.suggest_categorical(self.name, [_OWN, _SET]) == _OWN:
             return None
         inner = f"{self.name}.value"
-        if self.whole:
+        if self.is_whole:
             return str(trial.suggest_int(inner, int(self.low), int(self.high), log=self.log))
         return f"{trial.suggest_float(inner, self.low, self.high, log=self.log):.4g}"
 
@@ -140,11 +140,11 @@ def _given(text: str, places: set[str]) -> Knob:
             low, high = float(match[2]), float(match[3])
         except ValueError:
             raise UsageError(f"--knob {text!r}: the ends of a range are numbers") from None
-        log, whole = bool(match[1]), not re.search(r"[.eE]", match[2] + match[3])
+        log, is_whole = bool(match[1]), not re.search(r"[.eE]", match[2] + match[3])
         if not -math.inf < low < high < math.inf or (log and low <= 0):
             above = " above 0" if log else ""
             raise UsageError(f"--knob {text!r}: the ends are two numbers{above}, the smaller first")
-        return Range(name, low, high, log, whole, place)
+        return Range(name, low, high, log, is_whole, place)
     choices = tuple(dict.fromkeys(word.strip() for word in values.split(",") if word.strip()))
     if not choices:
         raise UsageError(f"--knob {text!r}: it has no values")
@@ -177,7 +177,7 @@ def _named(text: str, places: set[str]) -> Knob:
                 f"the knob {name} is a technique and needs {{stack}} in the command: "
                 "-- python train.py --stack {stack}"
             )
-        return Choices(name, _of_stack(name, text, there), Place.STACK)
+        return Choices(name, _of_stack(name, text), Place.STACK)
     if name in _KNOWN:
         _place(name, places)
     raise UsageError(f"no knob is called {name!r}{meant_or_all(name, [*_KNOWN, *there])}")
@@ -189,11 +189,9 @@ def technique_names() -> list[str]:
     return sorted({*names, *(entry.name for entry in entry_points(group=techniques.GROUP))})
 
 
-def _of_stack(name: str, text: str, there: Sequence[str]) -> tuple[str, ...]:
+def _of_stack(name: str, text: str) -> tuple[str, ...]:
     if text != name:  # with options: as a stack's name has them
         return (text.replace("(", ":").replace(",", ":").replace(")", "").replace(" ", ""),)
-    if name == "optimizer":
-        return tuple(each for each in _OPTIMIZERS if each in there)
     return _IN_STACK.get(name, (name,))
 
 

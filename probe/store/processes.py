@@ -41,6 +41,15 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19])
 
 
+def parent_of(pid: int) -> int | None:
+    """The process that started another one, or has adopted it; None if it is not there."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return int(stat[stat.rindex(")") + 2 :].split()[1])
+
+
 def process_began_ns(pid: int) -> int:
     """When a process was started, on the monotonic clock, to 10 ms; 0 if that is not known."""
     ticks = start_ticks(pid)

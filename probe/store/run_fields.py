@@ -204,8 +204,8 @@ def scheduler_of(fields: Mapping[str, object]) -> dict[str, str] | None:
     if not isinstance(stored, Mapping) or stored.get("scheduler") not in SCHEDULERS:
         return None
     names = SchedulerFields.__annotations__
-    known = {name: stored[name] for name in names if isinstance(stored.get(name), str)}
-    return {name: value[:_LONGEST] for name, value in known.items()} if "job_id" in known else None
+    texts = {name: stored[name] for name in names if isinstance(stored.get(name), str)}
+    return {name: value[:_LONGEST] for name, value in texts.items()} if "job_id" in texts else None
 
 
 def chosen(fields: RunFields, names: Iterable[str]) -> RunFields:

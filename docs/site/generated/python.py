@@ -73,7 +73,7 @@ def _signature(options: tuple[str, ...]) -> str:
     if "signature-of-init" in options:  # its __new__ takes what decorators pass
         own = inspect.signature(probe.watch.__init__)
         return str(own.replace(parameters=list(own.parameters.values())[1:]))
-    return "()" if "no-signature" in options else ""  # nobody makes one by hand
+    return "()" if "no-signature" in options else ""  # users do not construct it
 
 
 def documented() -> set[str]:

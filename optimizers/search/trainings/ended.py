@@ -50,7 +50,7 @@ class OutcomeReader:
             _await_seal(run)
             _archive(run)
             with contextlib.suppress(ProbeError):
-                joules = read_run.whole(run).joules
+                joules = read_run.cost_of(run).joules
         cost, where = Cost(0.0, joules), self._relative(run)
         if ended.stopped is not None:
             at_least = None if run is None else self._at_least(run)
@@ -82,7 +82,7 @@ class OutcomeReader:
         run = read_run.only_run(place / RUNS)
         if run is not None:
             with contextlib.suppress(ProbeError):
-                cost = read_run.whole(run)
+                cost = read_run.cost_of(run)
             _archive(run)
         return Outcome(
             State.INTERRUPTED, cost, run=self._relative(run), why="the search was killed"

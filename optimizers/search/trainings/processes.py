@@ -15,7 +15,7 @@ from probe.errors import ProbeError
 from probe.target import Target
 
 from ...errors import TechniqueRefused, UsageError
-from ...trial_folder import end_with_parent
+from ...trial_folder import end_with_parent, trial_environment
 from ..command_line import CommandLine
 from ..objective import Objective
 from ..outcome import Job, Limits, Outcome, Settings, State, Training
@@ -28,7 +28,6 @@ _LOOK_S = 0.5  # between two looks into a run, which take some of the machine
 _LOOK_SHARE = 0.05  # and at least this share of how long it has trained
 _TERM_S = 2.0  # after SIGTERM comes SIGKILL
 _READ_S = 1.0  # about what it takes to read a run that has ended
-_OF_A_RUN = ("PROBE_RUN", "PROBE_RESUME")  # each training is a run of its own
 _GOES_ON = Ended(0)
 
 
@@ -89,11 +88,8 @@ class ProcessTrainings:
 
     def _start(self, job: Job, place: Path) -> subprocess.Popen[bytes]:
         words = self._command.filled(job.settings, job.seed)
-        environment = {
-            **{name: value for name, value in os.environ.items() if name not in _OF_A_RUN},
-            **self._command.environment(job.settings),
-            "PROBE_DIR": str((place / RUNS).absolute()),
-        }
+        environment = trial_environment(place / RUNS)
+        environment |= self._command.environment(job.settings)
         with (place / LOG).open("wb") as log:
             try:
                 return subprocess.Popen(

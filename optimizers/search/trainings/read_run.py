@@ -105,7 +105,7 @@ def live_joules(run: Path) -> float | None:
     return None if live is None else live.energy_j()
 
 
-def whole(run: Path) -> Cost:
+def cost_of(run: Path) -> Cost:
     """Seconds and measured joules of all of a run. Raises StoreError."""
     reader = RunReader(run)
     end_ns = max(reader.end_ns(), reader.begin_ns + 1)

@@ -13,6 +13,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from ...store.processes import parent_of
+
 TASK = "PROBE_TASK"  # "<pid of probe run>:<path of its note>"
 _MOST_BYTES = 4096
 
@@ -60,8 +62,4 @@ def launcher_of(parent: int) -> int:
     pid, _, _ = os.environ.get(TASK, "").partition(":")
     if pid != str(parent):
         return parent
-    try:
-        stat = Path(f"/proc/{parent}/stat").read_text()
-        return int(stat[stat.rindex(")") + 2 :].split()[1])
-    except (OSError, ValueError, IndexError):
-        return parent
+    return parent_of(parent) or parent

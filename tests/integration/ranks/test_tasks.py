@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -208,8 +207,6 @@ def test_tasks_in_which_nothing_trains_say_so_once(tmp_path: Path) -> None:
 
 def test_notes_of_tasks_are_removed(tmp_path: Path) -> None:
     variables = slurm(0, 1) | {"SLURM_STEP_NUM_TASKS": "2", "TMPDIR": str(tmp_path)}
-    began = time.monotonic()
     printed([start(tmp_path, variables, "5")])
     assert not list(tmp_path.glob("phasewatt-task-*"))
-    assert time.monotonic() - began < processes.HUNG_S
-    assert os.listdir(tmp_path / "runs")
+    assert processes.only_run(tmp_path).is_dir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from optimizers.search.budget import Budget
 from optimizers.search.command_line import CommandLine, placeholders
 from optimizers.search.knobs import Choices, Place, Range, read_knobs
 from optimizers.search.outcome import Cost
+from optimizers.trial_folder import trial_environment
 
 COMMAND = "python train.py --stack {stack} --batch-size {batch} lr={lr} --seed {seed} x".split()
 
@@ -133,3 +135,14 @@ def test_a_budget_of_energy_does_not_limit_what_has_none() -> None:
     assert budget.minus(Cost(30.0, 5.0)) == Budget(70.0)
     assert budget.covers(Cost(100.0, 1e9)) and not budget.covers(Cost(100.1))
     assert Budget(100.0, 10.0).trainings(Cost(10.0, 5.0)) == 2.0
+
+
+def test_a_trial_below_probe_run_is_a_run_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PROBE_RUN", "PROBE_TASK", "PROBE_RESUME"):
+        monkeypatch.setenv(name, "/somewhere")
+    monkeypatch.setenv("MY_OWN", "1")
+    environment = trial_environment(tmp_path / "runs")
+    assert environment["PROBE_DIR"] == str(tmp_path / "runs") and environment["MY_OWN"] == "1"
+    assert not {"PROBE_RUN", "PROBE_TASK", "PROBE_RESUME"} & environment.keys()
