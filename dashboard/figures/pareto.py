@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
 
 from probe.compare.objective.model import Configuration, ObjectiveReport, Place, Term
 from probe.compare.objective.quantities import said, unit, written
@@ -13,6 +11,8 @@ from probe.report.model import JsonValue
 from probe.report.sentences import short
 
 from ..chart_data import Cell, Chart, Column, Fragment
+from .edp_lines import edp_lines
+from .label_places import Labels, Text
 from .style import GREY, SERIES, figure, listed, plain
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
@@ -20,7 +20,6 @@ _SCALES = {"B": (2.0**20, "MiB")}  # other units stay as they are
 _ROOM = 0.12  # beside the outermost points, as a share
 _NEAR = 0.25  # of the most: a limit so far off is still in the picture
 _SMALLEST, _LARGEST = 11.0, 30.0  # diameter of a marker, in pixels
-_EDP = (0.5, 0.75, 1.0, 1.5, 2.0)
 
 
 def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart:
@@ -43,11 +42,14 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
     if not points:
         return Chart(_nothing(report, x, y), None, columns, rows)
     span_x, span_y = (_span(report, points, axis) for axis in (x, y))
-    data = _edp_lines(report, span_x, span_y) if (x, y) == ("time", "energy") else []
-    for place, each in enumerate(report.configurations):
-        if each in points:
-            text = _text_place(each, place, x, span_x)
-            data.append({**_marker(report, each, place, x, y), "textposition": text})
+    labels = Labels(span_x, span_y)
+    markers = [
+        _marker(report, each, place, at, (x, y), labels, span_x)
+        for place, each in enumerate(report.configurations)
+        if (at := _at(each, x, y)) is not None
+    ]
+    base = _at(report.configurations[0], x, y) if (x, y) == ("time", "energy") else None
+    data = edp_lines(base, span_x, span_y, labels) + markers
     shapes, notes = _limit_lines(report, x, y)
     drawn = figure(
         data,
@@ -124,14 +126,40 @@ def _span(
     return low - room, high + room
 
 
-def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y: str) -> Fragment:
-    at = _at(each, x, y)
-    assert at is not None
+def _memory(each: Configuration, x: str, y: str) -> float | None:
+    """Bytes that its marker shows: none where an axis does."""
+    return None if "memory" in (x, y) else _raw(each, "memory")
+
+
+def _label_choices(
+    each: Configuration, at: tuple[float, float], note: str, away: float, middle: float
+) -> Iterator[Text]:
+    """Beside the whiskers: the longest words first, and the side with more room."""
+    sides = ("left", "right") if at[0] > middle else ("right", "left")
+    names = (f"{plain(each.name, 24)}{note}", plain(each.name, 24), plain(each.name, 10))
+    for words in dict.fromkeys(names):
+        for side in sides:
+            for height in ("top", "bottom"):
+                yield Text(*at, words, f"{height} {side}", away)
+
+
+def _marker(
+    report: ObjectiveReport,
+    each: Configuration,
+    place: int,
+    at: tuple[float, float],
+    axes: tuple[str, str],
+    labels: Labels,
+    span_x: tuple[float, float],
+) -> Fragment:
+    x, y = axes
     symbol = _SYMBOLS[place % len(_SYMBOLS)]
-    memory = each.term("memory")
+    memory = _memory(each, x, y)
     size, note = _SMALLEST, ""
-    if "memory" not in (x, y) and memory is not None and memory.value is not None:
-        size, note = _size(report, memory.value), f", {written('memory', memory.value)}"
+    if memory is not None:
+        size, note = _size(report, memory), f", {written('memory', memory)}"
+    # What has no room for its name shows it under the pointer, as all do, and in the table.
+    text = labels.add(_label_choices(each, at, note, size / 2 + 5, sum(span_x) / 2))
     score = "" if each.score is None else f"<br>C {each.score:.4g}"
     words = f"{written(x, _raw(each, x))}, {written(y, _raw(each, y))}{note}"
     return {
@@ -139,7 +167,8 @@ def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y:
         "mode": "markers+text",
         "x": [at[0]],
         "y": [at[1]],
-        "text": [f"{plain(each.name, 24)}{note}"],
+        "text": [text.words if text else ""],
+        "textposition": text.position if text else "top right",
         "cliponaxis": False,
         "marker": {
             "size": size,
@@ -152,12 +181,6 @@ def _marker(report: ObjectiveReport, each: Configuration, place: int, x: str, y:
         "hovertext": [f"{plain(each.name)}<br>{words}{score}<br>{plain(front_words(each), 200)}"],
         "hoverinfo": "text",
     }
-
-
-def _text_place(each: Configuration, place: int, x: str, span: tuple[float, float]) -> str:
-    """Beside the whiskers, to the side with more room; above and below in turn, for neighbours."""
-    side = "left" if (_value(each, x) or 0.0) > (span[0] + span[1]) / 2 else "right"
-    return f"{'bottom' if place % 2 else 'top'} {side}"
 
 
 def _raw(each: Configuration, quantity: str) -> float | None:
@@ -213,32 +236,6 @@ def _limit_lines(
             notes.append(text | {"y": at, "x": 1, "xref": "paper", "xanchor": "right",
                                  "yanchor": "bottom"})  # fmt: skip
     return shapes, notes
-
-
-def _edp_lines(
-    report: ObjectiveReport, span_x: tuple[float, float], span_y: tuple[float, float]
-) -> list[Fragment]:
-    """Dotted lines of the same energy × delay product, by the base's."""
-    at = _at(report.configurations[0], "time", "energy")
-    lines: list[Fragment] = []
-    for factor in _EDP if at is not None else ():
-        assert at is not None
-        x = np.linspace(max(span_x[0], 1e-9), span_x[1], 60)
-        y = at[0] * at[1] * factor / x
-        keep = (y >= span_y[0]) & (y <= span_y[1])
-        if keep.sum() < 8:
-            continue
-        label = int(0.6 * keep.sum())
-        grey: Fragment = {"color": GREY, "width": 1, "dash": "dot"}
-        lines += [
-            {"type": "scatter", "mode": "lines", "x": listed(x[keep]), "y": listed(y[keep]),
-             "hoverinfo": "skip", "line": grey},
-            {"type": "scatter", "mode": "text", "x": listed(x[keep][label : label + 1]),
-             "y": listed(y[keep][label : label + 1]), "textposition": "bottom left",
-             "text": [f"{factor:g} × the base's EDP"], "hoverinfo": "skip",
-             "textfont": {"size": 11, "color": GREY}},
-        ]  # fmt: skip
-    return lines
 
 
 def _nothing(report: ObjectiveReport, x: str, y: str) -> str:

@@ -17,6 +17,7 @@ import pytest
 from probe.analysis.from_samples import AnalysisFromSamples
 from probe.analysis.from_summary import AnalysisFromSummary
 from probe.analysis.open import open_analysis
+from probe.model import Phase
 from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.nvml import NvmlRig
@@ -74,14 +75,16 @@ def test_samples_and_edges_may_be_gone(launched: bool, recorded_runs: RecordedRu
         # fewer in a piece: at both ends it is off by part of a bracket, 50 ms here on a busy
         # machine. Energy that was lost or counted twice is a step's at least, 0.5 %.
         assert sealed["total"][key] == pytest.approx(value, rel=1e-3), key
-    for mine, theirs in zip(sealed["phases"], raw["phases"], strict=True):
-        assert mine["count"] == theirs["count"]
-        assert mine["time_s"] == pytest.approx(theirs["time_s"], abs=1e-6)
-        if mine["bounds_j"] and theirs["bounds_j"]:
+    for row, same in zip(sealed["phases"], raw["phases"], strict=True):
+        if row["phase"] == Phase.UNRESOLVED:
+            continue  # what is in it differs where start-up is refused in one of both: agree()
+        assert row["count"] == same["count"]
+        assert row["time_s"] == pytest.approx(same["time_s"], abs=1e-6), row
+        if row["bounds_j"] and same["bounds_j"]:
             # Each end may be off by such a bracket, too: 50 ms of 300 W. What comes once, at the
             # run's begin, lies between the first reads of the meter: 200 ms.
-            off_j = 60.0 if mine["count"] <= 1 else 15.0
-            assert mine["bounds_j"] == pytest.approx(theirs["bounds_j"], rel=0.1, abs=off_j)
+            off_j = 60.0 if row["count"] <= 1 else 15.0
+            assert row["bounds_j"] == pytest.approx(same["bounds_j"], rel=0.1, abs=off_j)
     for mine, theirs in zip(sealed["power"], raw["power"], strict=True):
         # Bins are as long as the meter's period asks for, which may differ in the last digit.
         assert over_time(mine) == pytest.approx(over_time(theirs), rel=0.01, abs=5.0)

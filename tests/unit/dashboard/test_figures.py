@@ -24,6 +24,7 @@ from dashboard.figures import (
     waste,
 )
 from dashboard.figures.ablation import by_technique
+from dashboard.figures.label_places import Labels, Text
 from dashboard.figures.pareto import pareto
 from dashboard.figures.style import TimeScale, listed
 from optimizers.ablation.design import Design
@@ -240,16 +241,12 @@ def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
     report = every_kind(name)
     chart = checked(pareto(report, "time", "loss"))
     assert chart.figure is not None
-    markers = {
-        trace["text"][0]: trace for trace in chart.figure["data"] if trace["mode"] != "lines"
-    }
+    markers = [trace for trace in chart.figure["data"] if trace["mode"] != "lines"]
     assert len(markers) == 3
     filled = [
         each.place is Place.FRONT and not symbol.endswith("-open")
         for each, symbol in zip(
-            report.configurations,
-            [trace["marker"]["symbol"] for trace in markers.values()],
-            strict=True,
+            report.configurations, [trace["marker"]["symbol"] for trace in markers], strict=True
         )
     ]
     assert filled == [each.place is Place.FRONT for each in report.configurations]
@@ -263,9 +260,27 @@ def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
         assert told["score"] == each.score and told["name"] == each.name
         assert told["time"] == each.term("time").value
         assert told["memory"] == each.term("memory").value / 2**20
-    sizes = [trace["marker"]["size"] for trace in markers.values()]
+    sizes = [trace["marker"]["size"] for trace in markers]
     assert sizes[2] > sizes[0] > sizes[1]  # 6, 5 and 4 GB
     assert "<script" not in json.dumps(chart.figure)
+
+
+def test_labels_stand_apart_or_not_at_all() -> None:
+    # Two points whose labels met where each went to the side with more room.
+    labels = Labels((11.5, 13.7), (3770.0, 4260.0))
+    places = [(side, height) for side in ("right", "left") for height in ("top", "bottom")]
+    placed = [
+        labels.add(Text(*at, words, f"{height} {side}", 15.0) for side, height in places[::order])
+        for at, words, order in (
+            ((12.17, 3970.0), "plain, 354 MiB", 1),
+            ((13.0, 4055.0), "faster, 354 MiB", -1),
+        )
+    ]
+    assert [text.position if text else "" for text in placed] == ["top right", "top left"]
+    assert labels.add([Text(12.3, 4000.0, "1 × the base's EDP", "top right")]) is None
+    assert labels.add([Text(13.6, 3800.0, "1 × the base's EDP", "bottom right")]) is None
+    below = Text(13.6, 3850.0, "1 × the base's EDP", "bottom left")
+    assert labels.add([below]) == below
 
 
 @pytest.mark.parametrize(("limit", "drawn"), [("time=11s", True), ("time=500s", False)])
