@@ -44,6 +44,11 @@ class Labels:
         self._span_x, self._span_y = span_x, span_y
         self._taken: list[_Box] = []
 
+    def cover(self, x: float, y: float, radius: float) -> None:
+        """Keep labels away from a marker of ``radius`` pixels."""
+        left, bottom = self._pixels(x, y)
+        self._taken.append(_Box(left - radius, left + radius, bottom - radius, bottom + radius))
+
     def add(self, choices: Iterable[Text]) -> Text | None:
         """The first of ``choices`` that has room inside the chart; ``None`` where none has."""
         for text in choices:
@@ -56,9 +61,13 @@ class Labels:
                 return text
         return None
 
+    def _pixels(self, x: float, y: float) -> tuple[float, float]:
+        across = (x - self._span_x[0]) / (self._span_x[1] - self._span_x[0])
+        up = (y - self._span_y[0]) / (self._span_y[1] - self._span_y[0])
+        return across * _WIDTH, up * _HEIGHT
+
     def _box(self, text: Text) -> _Box:
-        x = (text.x - self._span_x[0]) / (self._span_x[1] - self._span_x[0]) * _WIDTH
-        y = (text.y - self._span_y[0]) / (self._span_y[1] - self._span_y[0]) * _HEIGHT
+        x, y = self._pixels(text.x, text.y)
         width = _CHARACTER * len(text.words)
         left = x - text.away - width if "left" in text.position else x + text.away
         bottom = y - text.away - _LINE if "bottom" in text.position else y + text.away

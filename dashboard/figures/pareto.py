@@ -43,6 +43,9 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
         return Chart(_nothing(report, x, y), None, columns, rows)
     span_x, span_y = (_span(report, points, axis) for axis in (x, y))
     labels = Labels(span_x, span_y)
+    for each in points:
+        if (at := _at(each, x, y)) is not None:
+            labels.cover(*at, _marker_size(report, each, x, y) / 2)
     markers = [
         _marker(report, each, place, at, (x, y), labels, span_x)
         for place, each in enumerate(report.configurations)
@@ -131,6 +134,11 @@ def _memory(each: Configuration, x: str, y: str) -> float | None:
     return None if "memory" in (x, y) else _raw(each, "memory")
 
 
+def _marker_size(report: ObjectiveReport, each: Configuration, x: str, y: str) -> float:
+    memory = _memory(each, x, y)
+    return _SMALLEST if memory is None else _size(report, memory)
+
+
 def _label_choices(
     each: Configuration, at: tuple[float, float], note: str, away: float, middle: float
 ) -> Iterator[Text]:
@@ -155,9 +163,8 @@ def _marker(
     x, y = axes
     symbol = _SYMBOLS[place % len(_SYMBOLS)]
     memory = _memory(each, x, y)
-    size, note = _SMALLEST, ""
-    if memory is not None:
-        size, note = _size(report, memory), f", {written('memory', memory)}"
+    size = _marker_size(report, each, x, y)
+    note = "" if memory is None else f", {written('memory', memory)}"
     # What has no room for its name shows it under the pointer, as all do, and in the table.
     text = labels.add(_label_choices(each, at, note, size / 2 + 5, sum(span_x) / 2))
     score = "" if each.score is None else f"<br>C {each.score:.4g}"

@@ -14,6 +14,9 @@ from .style import GAIN, LOSS, UNSURE, figure, listed, whiskers
 
 _COLOURS = {Verdict.GAIN: GAIN, Verdict.LOSS: LOSS}
 
+# In pixels: a character, what a text may take of the margin, the chart of the narrowest page.
+_CHARACTER, _MARGIN, _NARROWEST = 7.5, 10.0, 140.0
+
 
 class Part(NamedTuple):
     """What a part saved, or all together, with the 95 % interval."""
@@ -22,6 +25,12 @@ class Part(NamedTuple):
     gain: float
     interval: Interval | None
     verdict: Verdict
+
+
+def _room(words: Sequence[str]) -> float:
+    """Of the bars' width: what the longest of the words takes beside them on the narrowest page."""
+    share = min(0.6, (_CHARACTER * max(map(len, words)) - _MARGIN) / _NARROWEST)
+    return max(0.5, share / (1.0 - share))
 
 
 def waterfall(
@@ -35,6 +44,7 @@ def waterfall(
     right = max([begins[i] + limits[1] for i, _, limits in limited] + ends + begins)
     left = min([begins[i] + limits[0] for i, _, limits in limited] + ends + begins)
     width = (right - left) or 1.0
+    words = [f"  {text(bar.gain)}" for bar in bars]
     data: list[Fragment] = [
         {
             "type": "bar",
@@ -64,7 +74,7 @@ def waterfall(
             "y": list(range(len(bars))),
             "x": listed([right] * len(bars)),
             "textposition": "middle right",
-            "text": [f"  {text(bar.gain)}" for bar in bars],
+            "text": words,
             "cliponaxis": False,
             "hoverinfo": "skip",
         },
@@ -75,7 +85,7 @@ def waterfall(
         x=f"saved ({unit})",
         bargap=0.35,
         xaxis={
-            "range": [left - 0.03 * width, right + 0.5 * width],
+            "range": [left - 0.03 * width, right + _room(words) * width],
             "fixedrange": True,
             "nticks": 5,
             "zeroline": True,
