@@ -1,4 +1,4 @@
-"""Lines of the same energy × delay product, each labelled where no other text stands."""
+"""Lines of equal energy × delay product, with labels that overlap no other text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def edp_lines(
 ) -> list[Fragment]:
     """Dotted lines for multiples of the base's energy × delay.
 
-    ``base`` is the time and energy of the base, ``labels`` stand in the picture already. A line
-    whose own has no room between them has it as hover text only.
+    ``base`` is the time and energy of the base. ``labels`` holds the labels that are placed
+    already. If a line's label has no free place, it is shown only as hover text.
     """
     if base is None:
         return []

@@ -1,13 +1,15 @@
-"""Where a chart's labels stand so that none covers another."""
+"""Places for the labels of a chart such that no two overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# Of the narrowest page, in pixels: where two texts stand apart there, they do so on every page.
+from .style import CHARACTER_PX
+
+# Pixels of the chart on the narrowest page: what does not overlap there overlaps on no page.
 _WIDTH, _HEIGHT = 220.0, 330.0
-_CHARACTER, _LINE = 7.5, 20.0
+_LINE = 20.0  # height of a line of text, in pixels
 
 
 class Text(NamedTuple):
@@ -68,7 +70,7 @@ class Labels:
 
     def _box(self, text: Text) -> _Box:
         x, y = self._pixels(text.x, text.y)
-        width = _CHARACTER * len(text.words)
+        width = CHARACTER_PX * len(text.words)
         left = x - text.away - width if "left" in text.position else x + text.away
         bottom = y - text.away - _LINE if "bottom" in text.position else y + text.away
         return _Box(left, left + width, bottom, bottom + _LINE)

@@ -43,13 +43,15 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
         return Chart(_nothing(report, x, y), None, columns, rows)
     span_x, span_y = (_span(report, points, axis) for axis in (x, y))
     labels = Labels(span_x, span_y)
-    for each in points:
-        if (at := _at(each, x, y)) is not None:
-            labels.cover(*at, _marker_size(report, each, x, y) / 2)
-    markers = [
-        _marker(report, each, place, at, (x, y), labels, span_x)
+    placed = [
+        (place, each, at)
         for place, each in enumerate(report.configurations)
         if (at := _at(each, x, y)) is not None
+    ]
+    for _, each, at in placed:
+        labels.cover(*at, _marker_size(report, _memory(each, x, y)) / 2)
+    markers = [
+        _marker(report, each, place, at, (x, y), labels, span_x) for place, each, at in placed
     ]
     base = _at(report.configurations[0], x, y) if (x, y) == ("time", "energy") else None
     data = edp_lines(base, span_x, span_y, labels) + markers
@@ -134,15 +136,10 @@ def _memory(each: Configuration, x: str, y: str) -> float | None:
     return None if "memory" in (x, y) else _raw(each, "memory")
 
 
-def _marker_size(report: ObjectiveReport, each: Configuration, x: str, y: str) -> float:
-    memory = _memory(each, x, y)
-    return _SMALLEST if memory is None else _size(report, memory)
-
-
 def _label_choices(
     each: Configuration, at: tuple[float, float], note: str, away: float, middle: float
 ) -> Iterator[Text]:
-    """Beside the whiskers: the longest words first, and the side with more room."""
+    """Labels to try beside the whiskers, the preferred ones first: long, on the wider side."""
     sides = ("left", "right") if at[0] > middle else ("right", "left")
     names = (f"{plain(each.name, 24)}{note}", plain(each.name, 24), plain(each.name, 10))
     for words in dict.fromkeys(names):
@@ -163,9 +160,9 @@ def _marker(
     x, y = axes
     symbol = _SYMBOLS[place % len(_SYMBOLS)]
     memory = _memory(each, x, y)
-    size = _marker_size(report, each, x, y)
+    size = _marker_size(report, memory)
     note = "" if memory is None else f", {written('memory', memory)}"
-    # What has no room for its name shows it under the pointer, as all do, and in the table.
+    # A name without room is still in the hover text and in the table.
     text = labels.add(_label_choices(each, at, note, size / 2 + 5, sum(span_x) / 2))
     score = "" if each.score is None else f"<br>C {each.score:.4g}"
     words = f"{written(x, _raw(each, x))}, {written(y, _raw(each, y))}{note}"
@@ -195,8 +192,10 @@ def _raw(each: Configuration, quantity: str) -> float | None:
     return None if term is None else term.value
 
 
-def _size(report: ObjectiveReport, memory: float) -> float:
-    """Of a marker whose area grows with memory, from the least to the most."""
+def _marker_size(report: ObjectiveReport, memory: float | None) -> float:
+    """Diameter in pixels: the area grows with memory, from the least to the most."""
+    if memory is None:
+        return _SMALLEST
     peaks = [
         term.value
         for each in report.configurations

@@ -17,6 +17,8 @@ from probe.report.sentences import short
 
 from ..chart_data import Figure, Floats, Fragment
 
+CHARACTER_PX = 7.5  # about the width of a character of a chart's text
+
 # After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
 BLUE, VERMILION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
 OCHRE, BROWN, GREY = "#b07d00", "#94734a", "#808080"

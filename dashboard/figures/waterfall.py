@@ -10,12 +10,12 @@ import numpy as np
 from probe.compare.gain import Interval, Verdict
 
 from ..chart_data import Figure, Fragment
-from .style import GAIN, LOSS, UNSURE, figure, listed, whiskers
+from .style import CHARACTER_PX, GAIN, LOSS, UNSURE, figure, listed, whiskers
 
 _COLOURS = {Verdict.GAIN: GAIN, Verdict.LOSS: LOSS}
 
-# In pixels: a character, what a text may take of the margin, the chart of the narrowest page.
-_CHARACTER, _MARGIN, _NARROWEST = 7.5, 10.0, 140.0
+# Pixels that a text may run into the margin, and the width of the chart on the narrowest page.
+_MARGIN, _NARROWEST = 10.0, 140.0
 
 
 class Part(NamedTuple):
@@ -28,8 +28,8 @@ class Part(NamedTuple):
 
 
 def _room(words: Sequence[str]) -> float:
-    """Of the bars' width: what the longest of the words takes beside them on the narrowest page."""
-    share = min(0.6, (_CHARACTER * max(map(len, words)) - _MARGIN) / _NARROWEST)
+    """Room to the right of the bars for the longest text, as a share of the bars' width."""
+    share = min(0.6, (CHARACTER_PX * max(map(len, words)) - _MARGIN) / _NARROWEST)
     return max(0.5, share / (1.0 - share))
 
 

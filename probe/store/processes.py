@@ -31,23 +31,23 @@ def start_ticks(pid: int) -> int | None:
     With the pid it names a process for ever: pids are used again, the pair is not.
     A zombie counts as gone: it will never write again.
     """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat[stat.rindex(")") + 2 :].split()
-    if fields[0] in ("Z", "X"):
-        return None
-    return int(fields[19])
+    fields = _stat_fields(pid)
+    return None if fields is None or fields[0] in ("Z", "X") else int(fields[19])
 
 
 def parent_of(pid: int) -> int | None:
     """The process that started another one, or has adopted it; None if it is not there."""
+    fields = _stat_fields(pid)
+    return None if fields is None else int(fields[1])
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """Of ``/proc/<pid>/stat`` what follows the name, from the state on; None if it is not there."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    return int(stat[stat.rindex(")") + 2 :].split()[1])
+    return stat[stat.rindex(")") + 2 :].split()
 
 
 def process_began_ns(pid: int) -> int:

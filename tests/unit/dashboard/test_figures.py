@@ -27,8 +27,10 @@ from dashboard.figures.ablation import by_technique
 from dashboard.figures.label_places import Labels, Text
 from dashboard.figures.pareto import pareto
 from dashboard.figures.style import TimeScale, listed
+from dashboard.figures.waterfall import Part, waterfall
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
+from probe.compare.gain import Verdict
 from probe.compare.objective.model import Place
 from probe.compare.objective.quantities import limit_of
 from probe.compare.sides import Question
@@ -281,6 +283,15 @@ def test_labels_stand_apart_or_not_at_all() -> None:
     assert labels.add([Text(13.6, 3800.0, "1 × the base's EDP", "bottom right")]) is None
     below = Text(13.6, 3850.0, "1 × the base's EDP", "bottom left")
     assert labels.add([below]) == below
+
+
+@pytest.mark.parametrize("words", ["5 J", "−279 mJ"])
+def test_a_waterfall_has_room_for_the_longest_gain(words: str) -> None:
+    part = Part("forward", 1.0, None, Verdict.GAIN)
+    drawn = waterfall([part], part, "J", lambda _: words)
+    left, right = drawn["layout"]["xaxis"]["range"]
+    # The bars end at 1. A chart of a page of 360 pixels is 143 wide, its margin 16.
+    assert (right - 1.0) / (right - left) * 143 + 16 >= 7.3 * len(f"  {words}")
 
 
 @pytest.mark.parametrize(("limit", "drawn"), [("time=11s", True), ("time=500s", False)])
