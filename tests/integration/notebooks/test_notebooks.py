@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,18 @@ class Notebook:
     def run(self, *cells: str, interrupted: bool = False) -> list[list[dict[str, Any]]]:
         """The outputs of each cell. ``interrupted``: the last one is, once it has trained."""
         self._notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        with ThreadPoolExecutor(1) as pool:  # other tests of this process have a running loop
-            pool.submit(asyncio.run, self._run(interrupted)).result()
+        # In a thread: other tests of this process have a running loop. A daemon: a kernel that hangs
+        # fails the test, and nobody waits for it.
+        outcome: Future[None] = Future()
+        threading.Thread(target=self._run_all, args=(interrupted, outcome), daemon=True).start()
+        outcome.result(timeout=processes.HUNG_S)
         return [cell.outputs for cell in self._notebook.cells]
+
+    def _run_all(self, interrupted: bool, outcome: Future[None]) -> None:
+        try:
+            outcome.set_result(asyncio.run(self._run(interrupted)))
+        except BaseException as error:
+            outcome.set_exception(error)
 
     async def _run(self, interrupted: bool) -> None:
         async with self._client.async_setup_kernel():
