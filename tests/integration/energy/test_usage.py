@@ -14,9 +14,11 @@ pytestmark = pytest.mark.alone
 
 MIB = 2**20
 STEPS = 160
-# A kernel adds the time of a thread that runs to its process at ticks of 4 ms: 2 ms late on average.
+# A kernel adds the time of a running thread at ticks of 4 ms: 2 ms late on average.
 LATE_S = 0.002
-LOOP = f"STEPS = {STEPS}" + """
+LOOP = (
+    f"STEPS = {STEPS}"
+    + """
 import ctypes, json, mmap, sys, time
 import probe, torch
 
@@ -52,6 +54,7 @@ with probe.watch(name="usage") as run:
 with open("cpu.json", "w") as file:
     json.dump(cpu_s, file)
 """
+)
 
 
 def _record(folder: Path) -> None:
