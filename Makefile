@@ -4,8 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COMPILED := setup.py probe/ring/native.pxd $(shell grep -rl --include=*.py '^# cython:' probe)
-# Tests start hundreds of processes that import our modules: each would compile them anew.
-unexport PYTHONDONTWRITEBYTECODE
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
 .PHONY: demo test test-full lint docs system bench gpu prove build clean

@@ -170,7 +170,7 @@ def agree(streamed: dict[str, Any], recomputed: dict[str, Any]) -> bool:
             continue
         elif row["energy_j"] is not None and row["energy_j_interval"]:
             half = (row["energy_j_interval"][1] - row["energy_j_interval"][0]) / 2
-            # One visit is metered by the reads at its two ends, which may be others there.
+            # A phase that ran once is measured between two reads; raw data may offer closer ones.
             share = 1.0 if row["count"] <= 1 else 0.5
             assert abs(row["energy_j"] - other["energy_j"]) <= share * half + 1e-6, (row, other)
             compared += 1

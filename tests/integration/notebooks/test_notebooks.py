@@ -60,8 +60,8 @@ class Notebook:
     def run(self, *cells: str, interrupted: bool = False) -> list[list[dict[str, Any]]]:
         """The outputs of each cell. ``interrupted``: the last one is, once it has trained."""
         self._notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        # In a thread: other tests of this process have a running loop. A daemon: one that hangs
-        # fails the test, and nobody waits for it.
+        # In a thread, because other tests of this process have a running event loop. The thread is
+        # a daemon, so that this process can end although a kernel hangs.
         outcome: Future[None] = Future()
         threading.Thread(target=self._run_all, args=(interrupted, outcome), daemon=True).start()
         outcome.result(timeout=processes.HUNG_S)

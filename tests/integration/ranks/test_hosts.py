@@ -48,7 +48,7 @@ def checked(run: Path, report: dict[str, Any], rigs: dict[str, NvmlRig]) -> None
         for gpu in range(2):
             true = rig.true_energy_j(gpu, told["begin_ns"], told["end_ns"])
             mean_w = true / ((told["end_ns"] - told["begin_ns"]) / 1e9)
-            # At either end up to a period was not read, and has the mean power.
+            # Up to one period at each end is not read; its energy is extrapolated.
             assert counted[f"{name}/gpu{gpu}"] == pytest.approx(true, abs=2 * PERIOD_S * mean_w)
     assert report["total"]["energy_j"] == pytest.approx(math.fsum(counted.values()))
     ranks = {row["rank"]: row for row in report["ranks"]}

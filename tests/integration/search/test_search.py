@@ -140,7 +140,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
     result = json.loads(done.stdout)
     interrupted = result["by_state"].get("interrupted", 0)
     assert interrupted >= 1
-    # One that is killed as it begins has cost nothing and is not counted.
+    # A training that is killed as it begins has cost nothing and is not counted.
     counted = result["search"]["trainings"] + result["proof"]["trainings"]
     assert trained() - interrupted <= counted <= trained()
     assert result["by_state"]["reached"] >= 1
