@@ -13,7 +13,7 @@ from tests.fakes.recordings import RecordedRuns, Recording, needs
 pytestmark = pytest.mark.alone
 
 MIB = 2**20
-# While a thread runs, Linux adds its time to the process at scheduler ticks, of 4 ms at 250 Hz. What
+# While a thread runs, Linux adds its time to the process at ticks, of 4 ms at 250 Hz. What
 # a phase ends with is counted half a tick late on average, in the next phase.
 LATE_S = 0.002
 LOOP = """
