@@ -32,12 +32,13 @@ def folder_of(card: str, results: Path) -> Path:
     return results / f"gpu-{re.sub(r'[^a-z0-9]+', '-', card.lower()).strip('-')}"
 
 
-def is_done(file: Path) -> bool:
-    """True if a stage has left a result that is no failure."""
+def is_done(file: Path, *, short: bool) -> bool:
+    """True if a stage has left a result that is no failure, of the length that is asked for."""
     try:
-        return "failed" not in json.loads(file.read_text(encoding="utf-8"))
+        result = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
+    return "failed" not in result and (short or not result.get("short"))
 
 
 def run_stage(name: str, card: Card, length: Length, folder: Path) -> str:
@@ -87,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     same = [f"--results={args.results}", *(["--short"] if args.short else [])]
     same += [f"--rig={args.rig}"] if args.rig else []
     for name in names:
-        if is_done(folder / f"{name}.json") and not args.again:
+        if is_done(folder / f"{name}.json", short=args.short) and not args.again:
             print(f"{name:15} done before")
             continue
         began = time.monotonic()

@@ -8,11 +8,14 @@ import os
 import random
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import probe
 from benchmarks.harness.results import ROOT
@@ -24,6 +27,7 @@ from .reads import raw_reads
 
 MODELS = {"GPT-2": "gpt2_wikitext2.py", "ResNet-50": "resnet50_cifar10.py"}
 STACKS = ("baseline", "paper")
+_BURST_S = (0.005, 0.05)
 _ROWS = ("phase", "device", "count", "time_s", "energy_j", "energy_j_interval", "power_w", "status")
 
 
@@ -57,27 +61,46 @@ def calibration(card: Card, length: Length, folder: Path) -> dict[str, Any]:
 
 
 def loads(card: Card, length: Length, folder: Path) -> dict[str, Any]:
-    """Known loads, each alone and then all mixed: are the powers of the mixture those alone?"""
+    """Known loads in bursts, each beside waits and then all mixed: do the powers agree?
+
+    A load that lasts meets the card's power limit and a burst does not, so the powers to compare
+    with are those of bursts. They come from totals alone: all energy, less that of the waits.
+    """
     card.loads["matmul"](length.alone_s / 2)  # warm: leakage follows temperature
-    alone_w = {}
-    for name, load in card.loads.items():
-        report = _watched(card, name, lambda _, load=load: load(length.alone_s))
-        alone_w[name] = report["total"]["energy_j"] / report["run"]["duration_s"]
+    idle = _watched(card, "sleep", lambda _: card.loads["sleep"](length.alone_s), folder)
+    burst_w = {"sleep": idle["total"]["energy_j"] / idle["run"]["duration_s"]}
+    for name in sorted(card.loads.keys() - burst_w.keys()):
+        busy_s: list[float] = []
+
+        def bursts(_: Any, name: str = name, busy_s: list[float] = busy_s) -> None:
+            end = time.monotonic() + length.alone_s
+            while time.monotonic() < end:
+                begin = time.monotonic()
+                card.loads[name](random.uniform(*_BURST_S))
+                busy_s.append(time.monotonic() - begin)
+                card.loads["sleep"](random.uniform(*_BURST_S))
+
+        report = _watched(card, name, bursts, folder)
+        waits_s = report["run"]["duration_s"] - sum(busy_s)
+        burst_w[name] = (report["total"]["energy_j"] - burst_w["sleep"] * waits_s) / sum(busy_s)
 
     def mixture(run: Any) -> None:
         end = time.monotonic() + length.mixed_s
         while time.monotonic() < end:
             for name in random.sample(sorted(card.loads), len(card.loads)):
                 with run.phase(name):
-                    card.loads[name](random.uniform(0.005, 0.05))
+                    card.loads[name](random.uniform(*_BURST_S))
 
-    mixed = _watched(card, "mixture", mixture)
-    return {"alone_w": alone_w, "mixed": _rows(mixed), "sources": mixed["sources"]}
+    mixed = _watched(card, "mixture", mixture, folder)
+    return {"burst_w": burst_w, "mixed": _rows(mixed), "sources": mixed["sources"]}
 
 
 def forward_twice(card: Card, length: Length, folder: Path) -> dict[str, Any]:
-    """A forward that runs once and twice, beside a wait: has it twice the energy?"""
-    energies = []
+    """A forward that runs once and twice, beside a wait.
+
+    Two runs that mix the two differently give both powers from totals alone.
+    """
+    reports = []
     for times in (1, 2):
 
         def steps(run: Any, times: int = times) -> None:
@@ -88,9 +111,21 @@ def forward_twice(card: Card, length: Length, folder: Path) -> dict[str, Any]:
                 with run.phase("wait"):
                     time.sleep(random.uniform(0.005, 0.03))
 
-        report = _watched(card, f"forward x {times}", steps)
-        energies.append(_rows(report))
-    return {"once": energies[0], "twice": energies[1]}
+        reports.append(_watched(card, f"forward-{times}", steps, folder))
+    once, twice = reports
+    names = ("forward-alone", "wait")
+    seconds = [[_seconds(report, name) for name in names] for report in reports]
+    joules = [
+        report["total"]["energy_j"] * sum(of_phases) / report["run"]["duration_s"]
+        for report, of_phases in zip(reports, seconds, strict=True)
+    ]
+    powers = np.linalg.solve(np.array(seconds), np.array(joules))
+    return {
+        "from_totals_w": dict(zip(names, powers.tolist(), strict=True)),
+        "once": _rows(once),
+        "twice": _rows(twice),
+        "sources": [report["sources"] for report in reports],
+    }
 
 
 def models(card: Card, length: Length, folder: Path) -> dict[str, Any]:
@@ -122,11 +157,22 @@ STAGES: dict[str, Stage] = {
 }
 
 
-def _watched(card: Card, name: str, work: Callable[[Any], None]) -> dict[str, Any]:
+def _watched(card: Card, name: str, work: Callable[[Any], None], folder: Path) -> dict[str, Any]:
+    """The report of a run of ``work``, whose recording stays in the folder as ``<name>.run.txz``.
+
+    So a later version of the estimator can be held against the same readings.
+    """
     with tempfile.TemporaryDirectory() as runs:
         with probe.watch(name=name, dir=runs, devices=card.uuid) as run:
             work(run)
-        return dict(run.report().to_dict())
+        report = dict(run.report().to_dict())
+        with tarfile.open(folder / f"{name}.run.txz", "w:xz") as archive:
+            archive.add(run.path, arcname=name)
+    return report
+
+
+def _seconds(report: dict[str, Any], phase: str) -> float:
+    return sum(row["time_s"] for row in _rows(report) if row["phase"] == phase)
 
 
 def _rows(report: dict[str, Any]) -> list[dict[str, Any]]:

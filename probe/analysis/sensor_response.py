@@ -74,8 +74,10 @@ def fit_warning(estimated: Estimate, label: str) -> str | None:
     if not estimated.misfit or estimated.dates_waver:
         return None
     return (
-        f"{label}: its meter is none that we know (a misfit as large has a chance of "
-        f"{estimated.fit_p:.1g}), so no energy of a phase is stated; {_REFUSED}"
+        f"{label}: its readings do not fit phases of constant power (a misfit as large has a "
+        f"chance of {estimated.fit_p:.1g}), so no energy of a phase is stated. Either the meter "
+        "works in a way that is not modelled, or a phase draws another power after a long wait "
+        f"than after a short one; {_REFUSED}"
     )
 
 

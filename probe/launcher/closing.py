@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ..report.group_model import GroupReport
     from ..report.model import Report
 
+# For a command's end: a recorder that has a card's meters and long phases closes in 6 s on one core
+# (H100, 12 meters), and without its files the report is of an unfinished run.
+SEAL_S = 15.0
 _TITLES = {"slurm": "Slurm", "pbs": "PBS", "lsf": "LSF"}
 
 

@@ -30,7 +30,7 @@ from ..store.layout import is_default, node_name, runs_dir
 from ..store.members import Member
 from ..store.processes import boot_id, start_ticks
 from ..store.runs import create_run, new_run_id
-from .closing import import_early, print_end, say
+from .closing import SEAL_S, import_early, print_end, say
 from .pass_through import pass_through
 from .script import script_environment
 from .task import run_task
@@ -111,7 +111,7 @@ class Launch:
             return True
         if not self.recorded:  # it trained, and was over before the recorder's time had come
             self.start_recorder()
-        return self._supervisor.await_seal()
+        return self._supervisor.await_seal(SEAL_S)
 
 
 def run_command(

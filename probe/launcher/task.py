@@ -16,11 +16,10 @@ from ..session.jobs.tasks import TASK, RunNote
 from ..store.files import read_fields
 from ..store.layout import runs_dir
 from ..store.runs import status_file
-from .closing import import_early, print_end, say
+from .closing import SEAL_S, import_early, print_end, say
 from .pass_through import pass_through
 from .script import script_environment
 
-_SEAL_S = 15.0  # where all of a node's tasks have ended, Slurm ends the recorder, too
 _POLL_S = 0.05
 _IMPORTS_AFTER_S = 3.0  # when the script has started
 _NOTHING = (
@@ -74,7 +73,7 @@ def run_task(
 
 def _finish(runs: Sequence[Path], *, quiet: bool) -> None:
     """Wait for the ends of the runs, and print them."""
-    deadline_s = time.monotonic() + _SEAL_S
+    deadline_s = time.monotonic() + SEAL_S
     for run in runs:
         while (sealed := _is_sealed(run)) is False and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)

@@ -124,7 +124,7 @@ def render(diagnosis: Diagnosis) -> str:
     sources = [source for finding in diagnosis.sensors for source in finding.sources]
     meters = [source for source in sources if source.quantity in _OF_ENERGY]
     meters.sort(key=lambda source: (not source.in_total, source.provenance != "measured"))
-    lines = [_answer(meters), *map(_source, meters)]
+    lines = [_answer(meters), *_rows(meters)]
     missing = [
         line
         for names, absence in _absent_together(diagnosis.sensors)
@@ -137,7 +137,7 @@ def render(diagnosis: Diagnosis) -> str:
         lines += ["", "warnings", *(f"  ! {line}" for line in warnings)]
     others = [source for source in sources if source not in meters]
     if others:
-        lines += ["", "also read", *map(_source, others)]
+        lines += ["", "also read", *_rows(others)]
     versions = (f"{name} {version or '—'}" for name, version in diagnosis.versions.items())
     return "\n".join(
         [
@@ -163,10 +163,19 @@ def _answer(meters: Sequence[Source]) -> str:
     )
 
 
-def _source(source: Source) -> str:
-    total = ", counts into the total" if source.in_total else ""
-    note = f"; {source.note}" if source.note else ""
-    return f"  ✓ {source.device:9}{source.quantity:14}{source.method}{total}{note}"
+def _rows(sources: Sequence[Source]) -> list[str]:
+    """A line for each source, in columns."""
+    device, quantity = (
+        2 + max((len(getattr(source, name)) for source in sources), default=0)
+        for name in ("device", "quantity")
+    )
+    lines = []
+    for source in sources:
+        total = ", counts into the total" if source.in_total else ""
+        note = f"; {source.note}" if source.note else ""
+        names = f"{source.device:{device}}{source.quantity:{quantity}}"
+        lines.append(f"  ✓ {names}{source.method}{total}{note}")
+    return lines
 
 
 def _absent_together(findings: list[Finding]) -> list[tuple[list[str], Absence]]:

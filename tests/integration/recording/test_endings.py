@@ -68,6 +68,26 @@ def test_output_into_a_pipe_ends_with_the_script(tmp_path: Path) -> None:
     os.kill(recorder, signal.SIGCONT)
 
 
+def test_the_report_of_a_command_waits_for_a_recorder_that_closes_slowly(tmp_path: Path) -> None:
+    """Here it is stopped for four seconds, as one is that has a card's meters to fit."""
+    slow = """
+    import os, pathlib, signal, subprocess
+    import torch
+    torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+    file = pathlib.Path(os.environ["PROBE_RUN"]) / "run.json"
+    while not (recorder := json.loads(file.read_text()).get("recorder")):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(recorder["pid"], signal.SIGSTOP)
+    subprocess.Popen(["sh", "-c", f"sleep 4; kill -CONT {recorder['pid']}"])
+    """
+    script = processes.write(tmp_path / "slow.py", "import json, time\n" + textwrap.dedent(slow))
+    done = processes.probe(tmp_path, "run", "--", sys.executable, str(script))
+    assert done.returncode == 0
+    assert "slow · finished after" in done.stderr, done.stderr
+    assert "still" not in done.stderr
+
+
 def test_nothing_appears_in_the_users_waitpid_and_no_thread_is_left(tmp_path: Path) -> None:
     script = """
     import os, threading, time, probe

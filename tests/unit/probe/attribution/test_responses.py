@@ -80,7 +80,7 @@ def test_a_response_that_is_not_the_sensors_is_refused(given):
     assert (
         fit_row(estimated).failed == "response" and "probe calibrate" in fit_row(estimated).remedy
     )
-    assert fit_warning(estimated, "gpu0").startswith("gpu0: its meter is none that we know")
+    assert fit_warning(estimated, "gpu0").startswith("gpu0: its readings do not fit")
 
 
 def test_even_steps_are_wide_or_refused():
