@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from .allocation import allocate
-from .arrays import Bools, Floats, Ints
+from .arrays import Floats, Ints
 from .columns import MIXED
-from .intervals import long_phases, occupancy_counts
+from .intervals import closely_dated, deciding, long_phases, occupancy_counts
 from .meter.update_queue import UpdateQueue
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
@@ -135,8 +135,7 @@ class Accumulator:
         """Use all that is left up to the run's end; call nothing after this."""
         self._take(self._finder.finish())
         self._updates.until(end_s)
-        self._ended = True
-        self._until_s = np.inf
+        self._ended, self._until_s = True, np.inf
         self.advance()
         self._count(np.inf)
         return self.statistics
@@ -174,6 +173,16 @@ class Accumulator:
     def searching(self) -> bool:
         """True while the search for responses is under way."""
         return self._search is not None
+
+    @property
+    def must_search(self) -> bool:
+        """True while its response is neither known nor searched for to the end."""
+        return self._response is None and not self.statistics.lanes
+
+    @property
+    def waiting(self) -> float:
+        """Updates that wait, as a share of what is kept of them."""
+        return self._updates.full
 
     def _ready(self) -> Updates:
         """The updates whose spans are known."""
@@ -222,7 +231,7 @@ class Accumulator:
         return Stretch(
             updates.time_s,
             np.diff(updates.joules),
-            usable[1:] & self._closely_dated(updates),
+            usable[1:] & closely_dated(updates, self._most_slack_s),
             self._spans.until(float(updates.time_s[-1]) + _REACH_S),
             self.statistics.columns,
             float(np.median(np.diff(updates.time_s))) if len(updates) > 1 else 1.0,
@@ -240,8 +249,7 @@ class Accumulator:
 
     def _use(self, updates: Updates) -> None:
         slices = self._allocate(updates)
-        statistics = self.statistics
-        last = self._last
+        statistics, last = self.statistics, self._last
         chain = Updates.concat([last, updates]) if last is not None else updates
         if last is None and not self.resumed:
             statistics.begin_s = float(updates.time_s[0])
@@ -253,21 +261,13 @@ class Accumulator:
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:
-            self._lanes.add(chain, slices, long_phase, self._closely_dated(chain))
+            self._lanes.add(chain, slices, long_phase, closely_dated(chain, self._most_slack_s))
         self._forget()
-
-    def _closely_dated(self, chain: Updates) -> Bools:
-        """Per interval between n + 1 updates, whether both ends are dated as well as most; (n,).
-
-        Before a meter's rhythm is known, its updates lie in wide brackets.
-        """
-        close = chain.slack_s <= self._most_slack_s
-        return np.asarray(close[1:] & close[:-1])
 
     def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
         lanes = self.statistics.lanes
         settle_s = max((lane.response.reach_s for lane in lanes), default=_UNKNOWN_SETTLE_S)
-        return long_phases(updates, chain, self._spans, settle_s)
+        return long_phases(updates, chain, deciding(self._spans, updates), settle_s)
 
     # -- columns ---------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Accumulator:
 
     def _count_occupancy(self, updates: Updates) -> None:
         occupancy = self.statistics.occupancy
-        for code, counts in occupancy_counts(updates, self._spans).items():
+        for code, counts in occupancy_counts(updates, deciding(self._spans, updates)).items():
             occupancy[code] = occupancy[code] + counts if code in occupancy else counts
 
     def _forget(self) -> None:

@@ -14,6 +14,21 @@ BINS = 20  # of the position of an update in a phase's cycle
 _LONG_S = 2.0
 
 
+def deciding(spans: Spans, updates: Updates) -> Spans:
+    """The spans that the functions below look at: minutes of later ones may wait behind them."""
+    late_s = np.maximum(updates.horizon_s, updates.time_s + updates.slack_s)
+    return spans.until(float(late_s.max()))
+
+
+def closely_dated(chain: Updates, most_slack_s: float) -> Bools:
+    """Per interval between n + 1 updates, whether both ends are dated as well as most; (n,).
+
+    Before a meter's rhythm is known, its updates lie in wide brackets.
+    """
+    close = chain.slack_s <= most_slack_s
+    return np.asarray(close[1:] & close[:-1])
+
+
 def long_phases(updates: Updates, chain: Updates, spans: Spans, settle_s: float) -> Ints:
     """Code of the phase of seconds that fills the interval before each update, or MIXED; (n,).
 

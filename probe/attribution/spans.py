@@ -58,6 +58,20 @@ class Spans(ArrayTable):
         )
         return {code: table[code - codes[0]] for code in codes}
 
+    def successions(self) -> list[tuple[int, int, int]]:
+        """(code, code before it, how often) of each change of phase, ascending."""
+        codes = self.codes()
+        if len(codes) < 2:
+            return []
+        place, number = _places(codes, self.code), len(codes)
+        changed = place[1:] != place[:-1]
+        pairs = place[1:][changed] * number + place[:-1][changed]
+        counts = np.bincount(pairs, minlength=number * number)
+        return [
+            (codes[pair // number], codes[pair % number], int(counts[pair]))
+            for pair in np.flatnonzero(counts).tolist()
+        ]
+
     def reaching_from(self, before: Spans) -> Spans:
         """These, with an UNATTRIBUTED span in front if they leave a hole after ``before``."""
         end_s = before.end_s[-1:]
@@ -108,9 +122,7 @@ class SpanSlices(ArrayTable):
 def cut(spans: Spans, columns: Columns) -> SpanSlices:
     """Cut each span into as many equal slices as its phase has columns."""
     codes = spans.codes()
-    place = np.zeros(1 + max(codes) - min(codes), np.int64)
-    place[np.array(codes) - min(codes)] = np.arange(len(codes))
-    place = place[spans.code - min(codes)]
+    place = _places(codes, spans.code)
     number = np.array([columns.slices_of[c] for c in codes])[place]
     first = np.array([columns.first[c] for c in codes])[place]
     count = np.array([columns.count_of[c] for c in codes])[place]
@@ -134,3 +146,10 @@ def cut(spans: Spans, columns: Columns) -> SpanSlices:
         np.where(at == 0, np.repeat(border, number), -1),
         np.repeat(per_s, number),
     )
+
+
+def _places(codes: list[int], code: Ints) -> Ints:
+    """The place of each code (n,) among the ascending ``codes``, (n,)."""
+    table = np.zeros(1 + codes[-1] - codes[0], np.int64)
+    table[np.array(codes) - codes[0]] = np.arange(len(codes))
+    return np.asarray(table[code - codes[0]])

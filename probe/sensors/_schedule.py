@@ -25,7 +25,8 @@ rank_process                every 50 ms, after a minute every 200 ms;  ``rank_pr
 host, codecarbon            every 1 s and 2 s, 1 ms after the grid     :func:`on_grid`
 RAPL                        every 20 ms; 1 s outside the total         ``rapl``
 Intel and AMD counters      every 20 ms                                ``_polled``
-pm_counters, Jetson         every 50 ms                                ``_polled``
+Jetson                      every 50 ms                                ``_polled``
+pm_counters                 every 100 ms, as often as it moves         ``_polled``
 IPMI, Redfish               every 10 s, each call with a time limit    ``_polled``
 recorder                    5 to 20 rounds a second, 3 ms after the    ``recorder/schedule``
                             grid, when all sensors have read

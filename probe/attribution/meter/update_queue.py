@@ -18,6 +18,11 @@ class UpdateQueue:
         self._seen = 0
         self.skipped = 0
 
+    @property
+    def full(self) -> float:
+        """How much of the room is taken: at 1 the oldest are dropped."""
+        return len(self._waiting) / _MOST_WAITING
+
     def put(self, updates: Updates) -> None:
         """Add updates that follow those before."""
         if self._every > 1:  # what happened since the one before must not be lost with it

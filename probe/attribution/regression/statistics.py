@@ -98,10 +98,7 @@ class Statistics:
         """Count phase instances that follow those before: their lengths, and what they follow."""
         for code, more in spans.moments().items():
             self.moments[code] = self.moments[code] + more if code in self.moments else more
-        changed = spans.code[1:] != spans.code[:-1]
-        pairs = np.stack([spans.code[1:][changed], spans.code[:-1][changed]], axis=1)
-        kinds, counts = np.unique(pairs, axis=0, return_counts=True)
-        for (code, before), count in zip(kinds.tolist(), counts.tolist(), strict=True):
+        for code, before, count in spans.successions():
             followed = self.before.setdefault(code, {})
             followed[before] = followed.get(before, 0) + count
 

@@ -10,13 +10,21 @@ from the slices around the updates; no state is carried from one batch to the ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Floats, Ints
+from ..regression.iir_filter import fading
 from ..spans import SpanSlices
 from .response import Kind, Response
+
+_MANY = 300  # slices that a kernel remembers: phases of some ms, and a long lag
+_DENSE = 2  # as many looks at each slice cost more than one pass over all
+
+_Summed = Callable[[Ints, Floats, Ints, int], Floats]
+"""(slices (k,), weight of each, row of each, number of rows) → sums by row, (rows, w)."""
 
 
 class _Recent(NamedTuple):
@@ -49,11 +57,11 @@ class ShownTime:
         self.edges_s = np.append(slices.begin_s, slices.end_s[-1:])
         self.seconds = np.diff(self.edges_s)
         n = len(slices)
-        spent = np.zeros((n + 1, width))
+        spent = np.zeros((width, n + 1))  # along memory: half the cost of the sums
         at = np.arange(1, n + 1)
-        spent[at, slices.column] = self.seconds
-        np.add.at(spent, (at, slices.count), self.seconds * slices.per_s)
-        self._spent = spent.cumsum(0)
+        spent[slices.column, at] = self.seconds
+        spent[slices.count, at] += self.seconds * slices.per_s
+        self._spent = spent.cumsum(1).T
 
     # -- columns --------------------------------------------------------------------
 
@@ -102,26 +110,64 @@ class ShownTime:
     def _shown(self, at_s: Floats, response: Response) -> Floats:
         shown = self.elapsed(at_s)
         if response.memory_s > 0:
+            if self._is_long(at_s, response):
+                return np.asarray(shown - self._lagging(at_s, response, self._by_column))
             recent = self._remembered(at_s, response)
-            shown -= self._by_column(recent.slice, np.diff(response.withheld(recent.age_s)))
+            held = np.diff(response.withheld(recent.age_s))
+            rows = np.repeat(np.arange(len(held)), held.shape[1])
+            shown -= self._by_column(recent.slice.ravel(), held.ravel(), rows, len(held))
         return shown
+
+    def _is_long(self, at_s: Floats, response: Response) -> bool:
+        """Whether the instants' memories overlap so much that each slice is better seen once."""
+        _, number = self._reach(at_s, response)
+        lag = response.kind is not Kind.AVERAGE
+        return lag and number > _MANY and number * len(at_s) > _DENSE * len(self.seconds)
+
+    def _lagging(self, at_s: Floats, response: Response, summed: _Summed) -> Floats:
+        """What a lag does not show yet at instants (m,), as ``summed`` adds it up; (m, w).
+
+        What it withholds at one border of slices is what it withheld at an earlier border,
+        faded, and what the slices between them add.
+        """
+        (place, number), tau_s = self._reach(at_s, response), response.tau_s
+        oldest = np.maximum(place + 1 - number, 0)
+        # From the border after the oldest slice on, all slices count in full.
+        since = np.minimum(oldest + 1, place)
+        borders, of_border = np.unique(np.concatenate([since, place]), return_inverse=True)
+        first, last = int(borders[0]), int(borders[-1])
+        which = np.arange(first, last)
+        group = np.repeat(np.arange(1, len(borders)), np.diff(borders))
+        age_s = self.edges_s[borders[group]] - self.edges_s[which + 1]
+        added = tau_s * np.exp(-age_s / tau_s) * -np.expm1(-self.seconds[which] / tau_s)
+        table = summed(which, added, group, len(borders))
+        log_decay = np.diff(self.edges_s[borders], prepend=self.edges_s[first]) / -tau_s
+        held = fading(log_decay, table, np.zeros(table.shape[1]))
+        at_since, at_place = held[of_border[: len(at_s)]], held[of_border[len(at_s) :]]
+        rows = np.arange(len(at_s))
+        left = np.exp(-np.maximum(at_s - self.edges_s[place], 0.0) / tau_s)
+        old = np.where(place > oldest, np.exp(-(at_s - self.edges_s[since]) / tau_s), 0.0)
+        out = left[:, None] * at_place - old[:, None] * at_since
+        out += summed(place, tau_s * np.where(place > oldest, 1 - left, 1.0), rows, len(rows))
+        # The meter had settled in what ran before: the oldest slice stands for all before it.
+        return np.asarray(out + summed(oldest, tau_s * old, rows, len(rows)))
 
     def _mixture(self, at_s: Floats, response: Response) -> Floats:
         if response.memory_s <= 0:
             place, _ = self._place(at_s)
-            return self._by_column(place[:, None], np.ones((len(place), 1)))
+            rows = np.arange(len(place))
+            return self._by_column(place, np.ones(len(place)), rows, len(place))
         recent = self._remembered(at_s, response)
-        return self._by_column(recent.slice, -np.diff(response.unseen(recent.age_s)))
+        seen = -np.diff(response.unseen(recent.age_s))
+        rows = np.repeat(np.arange(len(seen)), seen.shape[1])
+        return self._by_column(recent.slice.ravel(), seen.ravel(), rows, len(seen))
 
-    def _by_column(self, which: Ints, weight: Floats) -> Floats:
-        """Weights (m, k) of slices, summed by column and count; (m, width)."""
-        flat = np.arange(len(which))[:, None] * self.width
-        size = len(which) * self.width
-        table = np.bincount((flat + self.slices.column[which]).ravel(), weight.ravel(), size)
+    def _by_column(self, which: Ints, weight: Floats, row: Ints, rows: int) -> Floats:
+        """Weights (k,) of slices, summed by row, column and count; (rows, width)."""
+        flat, size = row * self.width, rows * self.width
+        table = np.bincount(flat + self.slices.column[which], weight, size)
         table += np.bincount(
-            (flat + self.slices.count[which]).ravel(),
-            (weight * self.slices.per_s[which]).ravel(),
-            size,
+            flat + self.slices.count[which], weight * self.slices.per_s[which], size
         )
         return np.asarray(table, np.float64).reshape(-1, self.width)
 
@@ -142,10 +188,17 @@ class ShownTime:
         flat = at_s.ravel()
         place, into = self._place(flat)
         out = energy[place] + watts[place] * into
-        if response.memory_s > 0:
+        if response.memory_s > 0 and not self._is_long(flat, response):
             recent = self._remembered(flat, response)
             held = np.diff(response.withheld(recent.age_s))
             out -= np.einsum("mk,mk->m", held, watts[recent.slice])
+        elif response.memory_s > 0:
+
+            def summed(which: Ints, weight: Floats, row: Ints, rows: int) -> Floats:
+                table = np.bincount(row, weight * watts[which], rows)
+                return np.asarray(table, np.float64)[:, None]
+
+            out -= self._lagging(flat, response, summed)[:, 0]
         return np.asarray(out).reshape(at_s.shape)
 
     def crossings(self, steps: Floats, ends_s: Floats, response: Response) -> Floats:
@@ -181,10 +234,14 @@ class ShownTime:
         place = np.clip(np.searchsorted(self.edges_s, at_s, "right") - 1, 0, len(self.seconds) - 1)
         return place, at_s - self.edges_s[place]
 
-    def _remembered(self, at_s: Floats, response: Response) -> _Recent:
+    def _reach(self, at_s: Floats, response: Response) -> tuple[Ints, int]:
+        """(slice that runs at each instant (m,), how many slices a kernel remembers at most)."""
         place, _ = self._place(at_s)
         oldest = np.searchsorted(self.edges_s, at_s - response.memory_s, "right") - 1
-        number = int((place - np.clip(oldest, 0, None)).max(initial=0)) + 1
+        return place, int((place - np.clip(oldest, 0, None)).max(initial=0)) + 1
+
+    def _remembered(self, at_s: Floats, response: Response) -> _Recent:
+        place, number = self._reach(at_s, response)
         border = place[:, None] + 1 - np.arange(number + 1)
         age = at_s[:, None] - self.edges_s[np.maximum(border, 0)]
         age[:, 0] = 0.0

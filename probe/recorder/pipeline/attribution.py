@@ -34,6 +34,9 @@ from .timelines import Settled, Timelines
 _MOST_CPU = 0.08  # of a core, for all meters together
 _JUDGED_S = 10.0
 _PIECES = 1  # of a search at once: some 50 ms
+_SEARCH_AT_ONCE_S = 2.0  # of CPU time for searches without a pause: one or two meters
+_SEARCH_CPU = 0.03  # of a core, for all searches after that
+_PRESSING = 0.5  # of the room for waiting updates: a search goes on without a pause
 _MOST_READS = 200_000  # that wait for a rank: a launcher that never trains
 
 
@@ -68,6 +71,7 @@ class AttributionStage:
         self._spans: dict[int, list[Settled]] = {}
         self._cpu_s, self._since_s = 0.0, clock.monotonic_s()
         self._costly = False  # at the last check
+        self._searched_s, self._search_at_s = 0.0, 0.0  # CPU time so far, when it goes on
         self._thinned: list[str] = []
         self._faults: list[str] = []
         self._guard = FaultGuard("energy is attributed by the report only", self._meters.clear)
@@ -156,14 +160,28 @@ class AttributionStage:
         self._watch_cost(time.thread_time() - began)
 
     def search_on(self) -> None:
-        """Go on with the search for one meter's response: it costs a second, so in pieces."""
+        """Go on with the search for one meter's response: it costs a second, so in pieces.
+
+        With many meters the pieces are far apart: a machine full of them costs no more than one.
+        """
+        meters = [m for m in self._meters.values() if m.rank is not None]
+        meters = [m for m in meters if m.accumulator.must_search]
+        meters.sort(key=lambda m: (m.accumulator.searching, m.accumulator.waiting), reverse=True)
+        pressing = any(m.accumulator.waiting > _PRESSING for m in meters)
+        now_s = self._clock.monotonic_s()
+        if not meters or (now_s < self._search_at_s and not pressing):
+            return
+        began = time.thread_time()
         with self._guard():
-            for meter in list(self._meters.values()):
-                if meter.rank is not None and not meter.accumulator.statistics.lanes:
-                    with self._only(meter):
-                        meter.accumulator.advance(pieces=_PIECES)
-                        if meter.accumulator.searching:
-                            return
+            for meter in meters:
+                with self._only(meter):
+                    meter.accumulator.advance(pieces=_PIECES)
+                    if meter.accumulator.searching:
+                        break
+        cpu_s = time.thread_time() - began
+        self._searched_s += cpu_s
+        if self._searched_s > _SEARCH_AT_ONCE_S:
+            self._search_at_s = now_s + cpu_s / _SEARCH_CPU
 
     def _watch_cost(self, cpu_s: float) -> None:
         """Use fewer updates after two costly checks in a row: one may be the search for lags."""
@@ -196,7 +214,7 @@ class AttributionStage:
             if meter.rank is not None:
                 with self._only(meter):
                     self._feed(meter)
-                    if meter.accumulator.statistics.lanes:
+                    if not meter.accumulator.must_search:
                         meter.accumulator.advance()
 
     @contextlib.contextmanager

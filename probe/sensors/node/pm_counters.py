@@ -18,11 +18,13 @@ from typing import ClassVar
 from ...errors import SensorUnavailable
 from ...model import DeviceKind, Kind, Provenance, Source
 from ...units import NS_PER_MS, NS_PER_S
+from .._kernel_file import read_kernel_file
 from .._polled import CounterAnew, PolledMeter, PolledSensor
 from .._powercap import measured_devices
 from ..base import SensorContext
 
-PERIOD_NS = 50 * NS_PER_MS  # twice a scan
+PERIOD_NS = 100 * NS_PER_MS  # of a scan
+_TOGETHER_NS = 5 * NS_PER_MS  # files that are read so soon after each other share a look
 STILL_NS = 5 * NS_PER_S
 NOT_HERE = "no /sys/cray/pm_counters here: not a node of an HPE Cray EX or XC"
 _VALUE = re.compile(r"\s*(\d+)\s*([A-Za-z]*)")
@@ -84,13 +86,18 @@ class _Controller:
     def __post_init__(self) -> None:
         self._cap = self._number("generation")
         self._fresh, self._fresh_ns = self._number("freshness"), self.context.clock.now_ns()
+        self._startup = self._number("startup")
+        self._looked_ns = self._fresh_ns
 
     def reader(self, file: Path) -> _File:
-        return _File(self, file, self._number("startup"))
+        return _File(self, file, self._startup)
 
     def startup(self) -> int | None:
         """How often the controller has begun; raises OSError if it hangs."""
-        now_ns, fresh = self.context.clock.now_ns(), self._number("freshness")
+        now_ns = self.context.clock.now_ns()
+        if now_ns - self._looked_ns < _TOGETHER_NS:
+            return self._startup
+        fresh = self._number("freshness")
         if fresh is None or fresh != self._fresh:
             self._fresh, self._fresh_ns = fresh, now_ns
         elif now_ns - self._fresh_ns > STILL_NS:
@@ -101,7 +108,8 @@ class _Controller:
             line = "pm_counters: the node's power cap was changed during the run"
             if line not in self.warnings:
                 self.warnings.append(line)
-        return self._number("startup")
+        self._startup, self._looked_ns = self._number("startup"), now_ns
+        return self._startup
 
     def _number(self, name: str) -> int | None:
         try:
@@ -132,7 +140,7 @@ def read_number(file: Path, unit: str = "") -> int:
         OSError: it cannot be read.
         ValueError: there is none, or it is of another unit.
     """
-    text = file.read_text(encoding="ascii", errors="replace")[:100]
+    text = read_kernel_file(file)[:100]
     match = _VALUE.match(text)
     if match is None:
         raise ValueError(f"{file.name} reads {text.strip()!r}")

@@ -14,6 +14,7 @@ from typing import ClassVar
 from ...errors import SensorUnavailable
 from ...model import DeviceKind, Kind, Provenance, Source
 from ...units import J_PER_UJ, NS_PER_MS
+from .._kernel_file import read_kernel_file
 from .._polled import PolledMeter, PolledSensor
 from ..device_selection import Identity, select
 
@@ -84,7 +85,7 @@ def intel_cards(sys_root: Path) -> list[Path]:
 
 
 def _reader(file: Path) -> Callable[[], float]:
-    return lambda: int(file.read_text())
+    return lambda: int(read_kernel_file(file))
 
 
 def _source(index: int, folder: Path, file: Path) -> Source:

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 from ...errors import SensorUnavailable
 from ...model import DeviceKind, Kind, Provenance, Source
 from ...units import NS_PER_MS
+from .._kernel_file import read_kernel_file
 from .._polled import PolledMeter, PolledSensor
 
 PERIOD_NS = 50 * NS_PER_MS
@@ -89,7 +90,7 @@ def device_of(label: str) -> str:
 
 def _watts(rail: Rail) -> Callable[[], float]:
     def call() -> float:
-        product = int(rail.volts.read_text()) * int(rail.amps.read_text())
+        product = int(read_kernel_file(rail.volts)) * int(read_kernel_file(rail.amps))
         if not 0 <= product * _W_PER_MV_MA <= _MOST_W:
             raise ValueError(f"{rail.label} reads {product} µW")
         return float(product)

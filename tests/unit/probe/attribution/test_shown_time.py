@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import probe.attribution.response.shown as module
 from probe.attribution.columns import CROWD, LARGEST, UNATTRIBUTED, Columns, slices
 from probe.attribution.response.response import Response
 from probe.attribution.response.shown import ShownTime
@@ -200,3 +201,22 @@ def test_a_thousand_phases_share_what_is_left():
     assert CROWD in columns.owners
     assert columns.owner_of(1) == 1 and columns.owner_of(999) == CROWD
     assert len(columns.owners) < 60
+
+
+@pytest.mark.parametrize(
+    "response", [Response.of(0.004, 0.05), Response.part_time(0.01, 0.0, 0.04)]
+)
+def test_a_long_lag_over_short_slices_is_the_same_in_one_pass(monkeypatch, response) -> None:
+    rng = np.random.default_rng(4)
+    spans = spans_of(rng.uniform(2e-4, 2e-3, 3000), rng.integers(1, 4, 3000))
+    columns = columns_of(c1=1, c2=1, c3=2)
+    shown = ShownTime(cut(spans, columns), columns.width, 0.02)
+    ends_s = np.sort(rng.uniform(0.0, spans.end_s[-1] + 0.1, 150))
+    watts = rng.uniform(50, 400, len(shown.slices))
+    assert shown._is_long(ends_s, response)
+    rows, energies = shown.rows(ends_s, response), shown.energies(watts, ends_s, response)
+    monkeypatch.setattr(module, "_MANY", 10**9)
+    assert not shown._is_long(ends_s, response)
+    np.testing.assert_allclose(rows, shown.rows(ends_s, response), rtol=0, atol=1e-11)
+    expected = shown.energies(watts, ends_s, response)
+    np.testing.assert_allclose(energies, expected, rtol=0, atol=1e-9)
