@@ -7,11 +7,14 @@ work. The estimator attributes a share of time as it attributes power.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from math import inf
 
+import numpy as np
+
 from ..attribution.columns import UNATTRIBUTED
-from ..attribution.estimate import ACTIVITY, estimate
+from ..attribution.estimate import ACTIVITY, Estimate, estimate
 from ..attribution.meter_kinds import CPU_TIME, is_rate
 from ..attribution.regression.blocks import DIRECT_J, MIXED_J
 from ..attribution.regression.statistics import Statistics
@@ -47,7 +50,12 @@ def _rows(
 ) -> list[RateRow]:
     run_s = (run[1] - run[0]) / NS_PER_S
     return rate_rows(
-        source, phases.seconds, lambda code: phase_name(code, phases), run_s, statistics
+        source,
+        phases.seconds,
+        lambda code: phase_name(code, phases),
+        run_s,
+        statistics,
+        phases.counts,
     )
 
 
@@ -57,6 +65,7 @@ def rate_rows(
     name: Callable[[int], str],
     run_s: float,
     statistics: Statistics,
+    counts: Mapping[int, int],
 ) -> list[RateRow]:
     """One row per phase; none if the run was too short.
 
@@ -67,6 +76,7 @@ def rate_rows(
         name: of a phase.
         run_s: length of the run.
         statistics: of the source and the rank's spans.
+        counts: instances of each phase, by code.
     """
     seconds = dict(phase_s)
     seconds[UNATTRIBUTED] = max(0.0, run_s - sum(seconds.values()))
@@ -74,6 +84,8 @@ def rate_rows(
     estimated = None if never else estimate(statistics, None, seconds, ACTIVITY)
     if estimated is None and not never:
         return []
+    if estimated is not None and source.quantity == CPU_TIME and source.resolution_s:
+        estimated = _counted_late(estimated, seconds, counts, source.resolution_s)
     rows = []
     highest = inf if source.quantity == CPU_TIME else 1.0
     for code, time_s in seconds.items():
@@ -103,3 +115,18 @@ def rate_rows(
             )
         )
     return rows
+
+
+def _counted_late(
+    estimated: Estimate, seconds: Mapping[int, float], counts: Mapping[int, int], tick_s: float
+) -> Estimate:
+    """The estimate with the error of CPU time that the kernel counts at its ticks.
+
+    What a phase ends with is counted half a tick late on average, so in the next phase. Both get
+    that as an error, once for each instance and at the rate of the busiest phase.
+    """
+    spent = np.array([seconds.get(code, 0.0) for code in estimated.codes])
+    instances = np.array([counts.get(code, 0) for code in estimated.codes])
+    busiest = float(np.max(estimated.energy_j[spent > 0] / spent[spent > 0], initial=0.0))
+    late_s = tick_s / 2 * busiest * instances
+    return replace(estimated, cov=estimated.cov + np.diag((late_s / estimated.quantile) ** 2))

@@ -1,9 +1,10 @@
 """CPU time and resident memory of each rank's own process, for its phases.
 
 The kernel counts a process's CPU time in nanoseconds (``clock_gettime`` on the process's CPU clock,
-see clock_getcpuclockid(3)); its resident set stands in ``/proc/<pid>/statm``. Both are exact at
-the instant of the read, so even phases of milliseconds can be separated over many steps. The
-reads are irregular: evenly spaced, they could fall into the same phase of every step.
+see clock_getcpuclockid(3)), but that of a thread that runs only at its scheduler ticks, of 1 to
+10 ms. Its resident set stands in ``/proc/<pid>/statm``. So even phases of milliseconds can be
+separated over many steps. The reads are irregular: evenly spaced, they could fall into the same
+phase of every step.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ EVERY_NS, LATER_NS = 50 * NS_PER_MS, 200 * NS_PER_MS  # in the mean, in the firs
 _RANKS = 2  # that are read so often; of more, each is read less often: what is read is attributed
 _FIRST_NS = 60 * NS_PER_S
 _IRREGULAR = 0.4  # shares of these by which a distance differs
+# The coarse clock moves at the kernel's ticks.
+_TICK_S = time.clock_getres(6) if sys.platform == "linux" else None  # CLOCK_MONOTONIC_COARSE
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -59,7 +62,13 @@ class RankProcessSensor:
         """What is read of a rank: its CPU time, its resident memory."""
 
         def source(
-            id_: str, quantity: str, unit: str, kind: Kind, scale: float, method: str
+            id_: str,
+            quantity: str,
+            unit: str,
+            kind: Kind,
+            scale: float,
+            method: str,
+            resolution_s: float | None = None,
         ) -> Source:
             return Source(
                 id=f"rank{rank}:{id_}",
@@ -72,10 +81,13 @@ class RankProcessSensor:
                 provenance=Provenance.MEASURED,
                 scale=scale,
                 method=method,
+                resolution_s=resolution_s,
             )
 
         return [
-            source("cpu_time", "cpu_time", "s", Kind.COUNTER, 1 / NS_PER_S, "clock_gettime"),
+            source(
+                "cpu_time", "cpu_time", "s", Kind.COUNTER, 1 / NS_PER_S, "clock_gettime", _TICK_S
+            ),
             source("memory", "memory_used", "B", Kind.GAUGE, 1.0, "statm"),
         ]
 

@@ -118,7 +118,12 @@ class LivePageStage:
                 str(row.status),
             )
             for row in rate_rows(
-                source, seconds, partial(phase_name_of, names=names), run_s, statistics
+                source,
+                seconds,
+                partial(phase_name_of, names=names),
+                run_s,
+                statistics,
+                self._phases.counts(rank),
             )
             if row.value is not None and row.interval is not None
         ]

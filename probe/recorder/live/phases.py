@@ -86,6 +86,10 @@ class LivePhases:
         """Seconds of each phase of a rank so far, on the host's clock."""
         return self._tallies[rank].seconds() if rank is not None and rank in self._tallies else {}
 
+    def counts(self, rank: int) -> Mapping[int, int]:
+        """Instances of each phase of a rank so far."""
+        return self._tallies[rank].counts if rank in self._tallies else {}
+
     def estimates(
         self,
         device: str,

@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import processes
-from tests.fakes.paced_run import report_of, twice_as_wide
+from tests.fakes.paced_run import report_of
 from tests.fakes.recordings import RecordedRuns, Recording, needs
 
 pytestmark = pytest.mark.alone
 
 MIB = 2**20
-# While a thread runs, Linux adds its time to the process at ticks, of 4 ms at 250 Hz. What
-# a phase ends with is counted half a tick late on average, in the next phase.
-LATE_S = 0.002
 LOOP = """
 import ctypes, json, mmap, sys, time
 import probe, torch
@@ -84,10 +81,9 @@ def test_memory_and_cores_are_those_of_the_process(recorded_runs: RecordedRuns) 
     cpu_s = json.loads((folder / "cpu.json").read_text())
     for name in ("quiet", "large", "busy"):
         row = cores[name]
-        assert row["status"] == "resolved", row
-        low, high = twice_as_wide(row["interval"])
-        late = LATE_S * phases[name]["count"] / row["time_s"]
-        assert low - late <= cpu_s[name] / row["time_s"] <= high + late, (row, cpu_s)
+        assert row["status"] in ("resolved", "weak"), row
+        low, high = row["interval"]
+        assert low <= cpu_s[name] / row["time_s"] <= high, (row, cpu_s)
     text = processes.probe(folder, "report", "latest").stdout
     assert "CPU cores" in text and "memory peak" in text
     assert phases["large"]["memory_peak_bytes"] == memory["large"]["peak_bytes"]
