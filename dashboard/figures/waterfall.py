@@ -10,7 +10,7 @@ import numpy as np
 from probe.compare.gain import Interval, Verdict
 
 from ..chart_data import Figure, Fragment
-from .style import CHARACTER_PX, GAIN, LOSS, UNSURE, figure, listed, whiskers
+from .style import GAIN, LOSS, UNSURE, figure, listed, text_px, whiskers
 
 _COLOURS = {Verdict.GAIN: GAIN, Verdict.LOSS: LOSS}
 
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 def _room(words: Sequence[str]) -> float:
     """Room to the right of the bars for the longest text, as a share of the bars' width."""
-    share = min(0.6, (CHARACTER_PX * max(map(len, words)) - _MARGIN) / _NARROWEST)
+    share = min(0.6, (max(map(text_px, words)) - _MARGIN) / _NARROWEST)
     return max(0.5, share / (1.0 - share))
 
 

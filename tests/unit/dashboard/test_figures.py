@@ -285,6 +285,15 @@ def test_labels_stand_apart_or_not_at_all() -> None:
     assert labels.add([below]) == below
 
 
+def test_labels_between_two_near_points_do_not_meet_on_a_wide_page() -> None:
+    # On a narrow page each label ends beyond the other point; a wider page moves them together.
+    labels = Labels((9.0, 10.0), (100.0, 200.0))
+    assert labels.add([Text(9.4, 150.0, "plain, 456 MiB", "top right", 8.0)])
+    towards = Text(9.45, 150.0, "faster", "top left", 8.0)
+    below = towards._replace(position="bottom left")
+    assert labels.add([towards, below]) == below
+
+
 @pytest.mark.parametrize("words", ["5 J", "−279 mJ"])
 def test_a_waterfall_has_room_for_the_longest_gain(words: str) -> None:
     part = Part("forward", 1.0, None, Verdict.GAIN)
