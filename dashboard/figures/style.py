@@ -157,6 +157,11 @@ def text_px(words: str) -> float:
     return _CHARACTER_PX * (len(words) - wide) + _WIDE_PX * wide
 
 
+def beside(texts: Iterable[str]) -> Fragment:
+    """Margins of a chart whose texts begin at most at its right end, and are whole at any width."""
+    return {"r": round(max(map(text_px, texts), default=0.0)) + 8}
+
+
 def listed(values: Iterable[float | None]) -> list[float | None]:
     """Numbers for JSON, to 6 digits; values that are not finite become None."""
     if isinstance(values, np.ndarray):
