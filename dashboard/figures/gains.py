@@ -14,7 +14,7 @@ from probe.report.text_tables import joules as joules_text
 from probe.report.text_tables import seconds as seconds_text
 
 from ..chart_data import Chart, Column
-from .style import GREY, SERIES, figure, listed, plain, whiskers
+from .style import GREY, SERIES, beside, figure, listed, plain, whiskers
 from .waterfall import Part, waterfall
 
 _MAX_WHISKER = 150.0  # percent beyond the bars
@@ -159,6 +159,7 @@ def by_kind(comparison: Comparison) -> Chart:
     least = max(min(0.0, *values, *ends), min(0.0, *values) - _MAX_WHISKER)
     most = min(max(1.0, *values, *ends), max(1.0, *values) + _MAX_WHISKER)
     cut = ", some of them beyond the picture" if min(ends) < least or max(ends) > most else ""
+    texts = [f"  {v:.0f} %" if round(v) else "  none" for v in values]
     drawn = figure(
         [
             {
@@ -182,14 +183,15 @@ def by_kind(comparison: Comparison) -> Chart:
                 "x": listed(
                     min(max(high, v, 0), most) for (_, high), v in zip(spans, values, strict=True)
                 ),
-                "text": [f"  {v:.0f} %" if round(v) else "  none" for v in values],
+                "text": texts,
                 "textposition": "middle right",
             },
         ],
         height=110 + 30 * len(kinds),
         x=f"% of the {comparison.verdict} in {comparison.four_of}",
+        margin=beside(texts),
         bargap=0.35,
-        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, 1.45 * most]},
+        xaxis={"fixedrange": True, "zerolinewidth": 2, "range": [least - 2, most]},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     first = max(kinds, key=lambda kind: kind.percent)

@@ -1,15 +1,16 @@
-"""Places for the labels of a chart such that no two overlap."""
+"""Places for the labels of a chart such that no two overlap, however wide the page is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .style import CHARACTER_PX
+from .style import text_px
 
-# Pixels of the chart on the narrowest page: what does not overlap there overlaps on no page.
-_WIDTH, _HEIGHT = 220.0, 330.0
-_LINE = 20.0  # height of a line of text, in pixels
+# Pixels of the chart's plot on the narrowest and on the widest page.
+_WIDTHS, _HEIGHTS = (220.0, 3400.0), (330.0, 380.0)
+_LINE = 17.0  # height of a line of text, in pixels
+_NEARER = 2.0  # pixels by which a text may be nearer to its anchor than it was asked to
 
 
 class Text(NamedTuple):
@@ -22,21 +23,32 @@ class Text(NamedTuple):
     away: float = 0.0  # pixels from the anchor, which a marker covers
 
 
-class _Box(NamedTuple):
-    """What a text covers, in pixels of the narrowest page from the lower left corner."""
+class _Extent(NamedTuple):
+    """What a box covers along one axis: pixels before and after its anchor."""
 
-    left: float
-    right: float
-    bottom: float
-    top: float
+    anchor: float  # as a share of the axis
+    low: float
+    high: float
+
+    def meets(self, other: _Extent, lengths: tuple[float, float]) -> bool:
+        """Whether both have a pixel in common at any length of the axis from least to most."""
+        # The longer the axis, the farther apart are the anchors, and texts between them may meet.
+        near, far = sorted((self.anchor - other.anchor) * length for length in lengths)
+        return near < other.high - self.low and far > other.low - self.high
+
+    def is_inside(self, lengths: tuple[float, float]) -> bool:
+        least = lengths[0]
+        return self.anchor * least + self.low >= 0 and self.anchor * least + self.high <= least
+
+
+class _Box(NamedTuple):
+    """What a text or a marker covers."""
+
+    across: _Extent
+    up: _Extent
 
     def overlaps(self, other: _Box) -> bool:
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.bottom < other.top
-            and other.bottom < self.top
-        )
+        return self.across.meets(other.across, _WIDTHS) and self.up.meets(other.up, _HEIGHTS)
 
 
 class Labels:
@@ -48,29 +60,33 @@ class Labels:
 
     def cover(self, x: float, y: float, radius: float) -> None:
         """Keep labels away from a marker of ``radius`` pixels."""
-        left, bottom = self._pixels(x, y)
-        self._taken.append(_Box(left - radius, left + radius, bottom - radius, bottom + radius))
+        across, up = self.shares(x, y)
+        self._taken.append(_Box(_Extent(across, -radius, radius), _Extent(up, -radius, radius)))
 
     def add(self, choices: Iterable[Text]) -> Text | None:
         """The first of ``choices`` that has room inside the chart; ``None`` where none has."""
         for text in choices:
             box = self._box(text)
-            inside = (
-                box.left >= 0 and box.bottom >= 0 and box.right <= _WIDTH and box.top <= _HEIGHT
-            )
+            inside = box.across.is_inside(_WIDTHS) and box.up.is_inside(_HEIGHTS)
             if inside and not any(map(box.overlaps, self._taken)):
                 self._taken.append(box)
                 return text
         return None
 
-    def _pixels(self, x: float, y: float) -> tuple[float, float]:
+    def shares(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point is, as shares of the chart's width and height."""
         across = (x - self._span_x[0]) / (self._span_x[1] - self._span_x[0])
         up = (y - self._span_y[0]) / (self._span_y[1] - self._span_y[0])
-        return across * _WIDTH, up * _HEIGHT
+        return across, up
 
     def _box(self, text: Text) -> _Box:
-        x, y = self._pixels(text.x, text.y)
-        width = CHARACTER_PX * len(text.words)
-        left = x - text.away - width if "left" in text.position else x + text.away
-        bottom = y - text.away - _LINE if "bottom" in text.position else y + text.away
-        return _Box(left, left + width, bottom, bottom + _LINE)
+        across, up = self.shares(text.x, text.y)
+        return _Box(
+            _beside(across, text.away, text_px(text.words), before="left" in text.position),
+            _beside(up, text.away, _LINE, before="bottom" in text.position),
+        )
+
+
+def _beside(anchor: float, away: float, size: float, *, before: bool) -> _Extent:
+    near, far = away - _NEARER, away + size
+    return _Extent(anchor, -far, -near) if before else _Extent(anchor, near, far)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from probe.compare.objective.model import Configuration, ObjectiveReport, Place, Term
 from probe.compare.objective.quantities import said, unit, written
 from probe.compare.objective.text import answer, basis, front_words, quantity_words
-from probe.report.model import JsonValue
 from probe.report.sentences import short
 
 from ..chart_data import Cell, Chart, Column, Fragment
 from .edp_lines import edp_lines
 from .label_places import Labels, Text
-from .style import GREY, SERIES, figure, listed, plain
+from .limit_lines import limit_lines
+from .style import SERIES, figure, listed, plain
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "x", "hexagon")
 _SCALES = {"B": (2.0**20, "MiB")}  # other units stay as they are
@@ -53,9 +53,15 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
     markers = [
         _marker(report, each, place, at, (x, y), labels, span_x) for place, each, at in placed
     ]
+    limits = [
+        (axis, _scaled(limit.quantity, limit.value), limit)
+        for limit in report.limits
+        for axis, quantity in (("x", x), ("y", y))
+        if limit.quantity == quantity
+    ]
+    shapes, notes = limit_lines(limits, {"x": span_x, "y": span_y}, labels)
     base = _at(report.configurations[0], x, y) if (x, y) == ("time", "energy") else None
     data = edp_lines(base, span_x, span_y, labels) + markers
-    shapes, notes = _limit_lines(report, x, y)
     drawn = figure(
         data,
         height=420,
@@ -66,7 +72,7 @@ def pareto(report: ObjectiveReport, x: str = "time", y: str = "energy") -> Chart
         shapes=shapes,
         annotations=notes,
     )
-    caption = _caption(report, points, x, y) + _outside(report, {x: span_x, y: span_y})
+    caption = _caption(report, points, x, y) + _limit_words(report, {x: span_x, y: span_y})
     return Chart(caption, drawn, columns, rows)
 
 
@@ -163,7 +169,8 @@ def _marker(
     size = _marker_size(report, memory)
     note = "" if memory is None else f", {written('memory', memory)}"
     # A name without room is still in the hover text and in the table.
-    text = labels.add(_label_choices(each, at, note, size / 2 + 5, sum(span_x) / 2))
+    away = size / 2 / 0.8 + 1  # as plotly places the text of a marker
+    text = labels.add(_label_choices(each, at, note, away, sum(span_x) / 2))
     score = "" if each.score is None else f"<br>C {each.score:.4g}"
     words = f"{written(x, _raw(each, x))}, {written(y, _raw(each, y))}{note}"
     return {
@@ -221,29 +228,6 @@ def _error_bar(term: Term | None) -> Fragment:
     }
 
 
-def _limit_lines(
-    report: ObjectiveReport, x: str, y: str
-) -> tuple[list[JsonValue], list[JsonValue]]:
-    """Constraints on one of the axes as broken lines, with their words."""
-    shapes: list[JsonValue] = []
-    notes: list[JsonValue] = []
-    for limit in report.limits:
-        at = _scaled(limit.quantity, limit.value)
-        line: Fragment = {"color": GREY, "width": 1.5, "dash": "dash"}
-        text: dict[str, JsonValue] = {"text": plain(said(limit)), "showarrow": False}
-        if limit.quantity == x:
-            shapes.append({"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1,
-                           "yref": "paper", "line": line})  # fmt: skip
-            notes.append(text | {"x": at, "y": 1, "yref": "paper", "xanchor": "left",
-                                 "yanchor": "top"})  # fmt: skip
-        if limit.quantity == y:
-            shapes.append({"type": "line", "y0": at, "y1": at, "x0": 0, "x1": 1,
-                           "xref": "paper", "line": line})  # fmt: skip
-            notes.append(text | {"y": at, "x": 1, "xref": "paper", "xanchor": "right",
-                                 "yanchor": "bottom"})  # fmt: skip
-    return shapes, notes
-
-
 def _nothing(report: ObjectiveReport, x: str, y: str) -> str:
     """Why there is nothing to draw."""
     unknown = [
@@ -260,17 +244,17 @@ def _nothing(report: ObjectiveReport, x: str, y: str) -> str:
     return f"There is nothing to draw, since {why}: choose other axes."
 
 
-def _outside(report: ObjectiveReport, spans: Mapping[str, tuple[float, float]]) -> str:
-    """The constraints whose lines are beyond the picture, as a sentence."""
-    beyond = [
-        short(said(limit), 60)
-        for limit in report.limits
-        if limit.quantity in spans
-        and not spans[limit.quantity][0]
-        <= _scaled(limit.quantity, limit.value)
-        <= spans[limit.quantity][1]
-    ]
-    return f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
+def _limit_words(report: ObjectiveReport, spans: Mapping[str, tuple[float, float]]) -> str:
+    """The constraints on the axes as sentences: a label may have had no room at its line."""
+    inside: list[str] = []
+    beyond: list[str] = []
+    for limit in report.limits:
+        if limit.quantity in spans:
+            low, high = spans[limit.quantity]
+            is_inside = low <= _scaled(limit.quantity, limit.value) <= high
+            (inside if is_inside else beyond).append(short(said(limit), 60))
+    lists = (("Broken lines", inside), ("Beyond the picture", beyond))
+    return "".join(f" {words}: {', '.join(names)}." for words, names in lists if names)
 
 
 def _caption(report: ObjectiveReport, points: Sequence[Configuration], x: str, y: str) -> str:

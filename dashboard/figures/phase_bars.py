@@ -13,8 +13,10 @@ from ..chart_data import Fragment
 from .style import colour, listed, plain, whiskers
 
 
-def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, unit: float) -> list[Fragment]:
-    """Traces per step; in units of so many joules, else seconds."""
+def bars(
+    rows: Sequence[PhaseRow], joules: bool, steps: int, unit: float
+) -> tuple[list[Fragment], list[str]]:
+    """Traces per step, and the texts beside them; in units of so many joules, else seconds."""
     per = steps * unit
     total = sum((row.energy_j if joules else row.time_s) or 0.0 for row in rows) or 1.0
     stated = [
@@ -57,6 +59,10 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, unit: float) -> lis
         "hoverinfo": "text",
     }
     ends = [max(s[1] if s else v, v) / per for s, v in zip(spans, values, strict=True)]
+    texts = [
+        f" {_text(row, joules, steps)}, {100 * v / total:.0f} %"
+        for (_, row), v in zip(stated, values, strict=True)
+    ]
     labels: Fragment = {
         "type": "scatter",
         "mode": "text",
@@ -64,23 +70,11 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, unit: float) -> lis
         "y": [place for place, _ in stated],
         "textposition": "middle right",
         "cliponaxis": False,
-        "text": [
-            f" {_text(row, joules, steps)}, {100 * v / total:.0f} %"
-            for (_, row), v in zip(stated, values, strict=True)
-        ],
+        "text": texts,
         "hoverinfo": "skip",
         "textfont": {"color": "#1d1d1f", "size": 12},
     }
-    # Room for the labels, whatever the values.
-    room: Fragment = {
-        "type": "scatter",
-        "mode": "markers",
-        "hoverinfo": "skip",
-        "x": [2.05 * max(ends, default=1.0)],
-        "y": [0],
-        "marker": {"opacity": 0},
-    }
-    drawn: list[Fragment] = [solid, labels, room]
+    drawn: list[Fragment] = [solid, labels]
     if refused:
         bounds = [row.bounds_j or (0.0, 0.0) for _, row in refused]
         drawn.append(
@@ -99,7 +93,7 @@ def bars(rows: Sequence[PhaseRow], joules: bool, steps: int, unit: float) -> lis
                 "hoverinfo": "text",
             }
         )
-    return drawn
+    return drawn, texts
 
 
 def _text(row: PhaseRow, joules: bool, steps: int) -> str:

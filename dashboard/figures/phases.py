@@ -11,7 +11,7 @@ from probe.report.sentences import short
 
 from ..chart_data import Cell, Chart, Column
 from .phase_bars import bars
-from .style import figure, plain
+from .style import beside, figure, plain
 
 _MAX_PHASES = 14  # the table has all
 _AXIS = 56  # pixels for an axis with its title
@@ -65,8 +65,9 @@ def phases(report: Report) -> Chart:
         factor, prefix = 1.0, ""
     unit = prefix + ("J" if joules else "s") + (" per step" if report.run.steps else "")
     height = 30 * len(part) + 16 + _AXIS
+    traces, texts = bars(part, joules, steps, factor)
     drawn = figure(
-        bars(part, joules, steps, factor),
+        traces,
         height=max(190, height),
         yaxis={
             "domain": [_AXIS / height, 1.0],
@@ -88,7 +89,7 @@ def phases(report: Report) -> Chart:
             "fixedrange": True,
         },
         bargap=0.35,
-        margin={"l": 8, "r": 8, "t": 4, "b": 8},
+        margin={"t": 4, **beside(texts)},
     )
     return Chart(_caption(report, shown, joules), drawn, COLUMNS, table)
 

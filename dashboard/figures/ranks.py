@@ -10,7 +10,7 @@ from probe.report.numbers import duration, energy
 from probe.report.rank_tables import clock
 
 from ..chart_data import Chart, Column, JobView
-from .style import BLUE, VERMILION, figure
+from .style import BLUE, VERMILION, beside, figure
 
 _MAX_BARS = 64  # bars; the table has all ranks
 
@@ -53,6 +53,10 @@ def waiting(job: JobView) -> Chart:
     shown = sorted(balance.ranks, key=lambda row: -row.waiting_s)[:_MAX_BARS]
     names = [f"rank {row.rank}" for row in shown]
     slowest = balance.slowest
+    texts = [
+        f" {duration(row.waiting_s)}" + (", the slowest" if row.rank == slowest else "")
+        for row in shown
+    ]
     longest_s = max((row.waiting_s for row in shown), default=0.0)
     drawn = figure(
         [
@@ -62,10 +66,7 @@ def waiting(job: JobView) -> Chart:
                 "y": names,
                 "x": [1e3 * row.waiting_s for row in shown],
                 "marker": {"color": [VERMILION if row.rank == slowest else BLUE for row in shown]},
-                "text": [
-                    f" {duration(row.waiting_s)}" + (", the slowest" if row.rank == slowest else "")
-                    for row in shown
-                ],
+                "text": texts,
                 "textposition": "outside",
                 "cliponaxis": False,
                 "hoverinfo": "skip",
@@ -73,8 +74,9 @@ def waiting(job: JobView) -> Chart:
         ],
         height=70 + 26 * len(shown),
         x="waits per step (ms)",
+        margin=beside(texts),
         bargap=0.3,
-        xaxis={"range": [0, 1450 * max(longest_s, 1e-6)], "fixedrange": True},
+        xaxis={"range": [0, 1000 * max(longest_s, 1e-6)], "fixedrange": True},
         yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
     )
     return Chart(_caption(balance), drawn, columns, rows)

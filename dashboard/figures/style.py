@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from probe.report.sentences import short
 
 from ..chart_data import Figure, Floats, Fragment
 
-CHARACTER_PX = 7.5  # about the width of a character of a chart's text
+# About the width of a character of a chart's text, and of a capital or an ideograph.
+_CHARACTER_PX, _WIDE_PX = 7.5, 12.0
 
 # After Okabe and Ito, shifted so that each has a contrast of 3 to 1 on white and on #1c1c1e.
 BLUE, VERMILION, GREEN, PURPLE = "#2a80b9", "#d55e00", "#00916a", "#b8659a"
@@ -147,6 +149,17 @@ class TimeScale:
 def plain(text: str | int, longest: int = 60) -> str:
     """A name for plotly: one short line, its markup escaped."""
     return short(text, longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def text_px(words: str) -> float:
+    """About the width of a chart's text."""
+    wide = sum(letter.isupper() or east_asian_width(letter) in "WF" for letter in words)
+    return _CHARACTER_PX * (len(words) - wide) + _WIDE_PX * wide
+
+
+def beside(texts: Iterable[str]) -> Fragment:
+    """Margins of a chart whose texts begin at most at its right end, and are whole at any width."""
+    return {"r": round(max(map(text_px, texts), default=0.0)) + 8}
 
 
 def listed(values: Iterable[float | None]) -> list[float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from probe.report.all_devices import MODELLED, all_devices
-from probe.report.model import Report
+from probe.report.model import JsonValue, Report
 from probe.report.numbers import duration, energy
 
 from ..chart_data import Cell, Chart, Column, Fragment
@@ -87,8 +87,11 @@ def waste(report: Report, least_height: int = 0) -> Chart:
     rows: list[list[Cell]] = [[name, value, 100 * value / total] for name, value in amounts.items()]
     formatted = energy if unit == "J" else duration
     data: list[Fragment] = []
+    names: list[JsonValue] = []
     for name, value in amounts.items():
         share = value / total
+        # Beneath its name, where it is whole however narrow the page.
+        names.append(f"{name}<br>{100 * share:.0f} %, {formatted(value)}")
         data.append(
             {
                 "type": "bar",
@@ -100,21 +103,23 @@ def waste(report: Report, least_height: int = 0) -> Chart:
                     "opacity": 0.6 if modelled else 1.0,
                     "pattern": {"shape": "/" if modelled else "", "fgopacity": 0.6},
                 },
-                "text": [f" {100 * share:.0f} %, {formatted(value)}"],
-                "textposition": "outside",
-                "textfont": {"size": 12},
-                "cliponaxis": False,
                 "hoverinfo": "skip",
             }
         )
     drawn = figure(
         data,
-        height=max(least_height, 70 + 34 * len(amounts)),
+        height=max(least_height, 70 + 40 * len(amounts)),
         x="% of " + ("energy" if unit == "J" else "time"),
         barmode="overlay",
         bargap=0.35,
-        xaxis={"range": [0, 225], "tickvals": [0, 50, 100], "fixedrange": True},
-        yaxis={"autorange": "reversed", "showgrid": False, "fixedrange": True},
+        xaxis={"range": [0, 100], "tickvals": [0, 50, 100], "fixedrange": True},
+        yaxis={
+            "autorange": "reversed",
+            "tickvals": list(amounts),
+            "ticktext": names,
+            "showgrid": False,
+            "fixedrange": True,
+        },
     )
     lost = sum(amounts.get(name, 0.0) for name in WASTE) / total
     caption = f"{100 * lost:.0f} % is waiting or idle"

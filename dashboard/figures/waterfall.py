@@ -10,12 +10,9 @@ import numpy as np
 from probe.compare.gain import Interval, Verdict
 
 from ..chart_data import Figure, Fragment
-from .style import CHARACTER_PX, GAIN, LOSS, UNSURE, figure, listed, whiskers
+from .style import GAIN, LOSS, UNSURE, beside, figure, listed, whiskers
 
 _COLOURS = {Verdict.GAIN: GAIN, Verdict.LOSS: LOSS}
-
-# Pixels that a text may run into the margin, and the width of the chart on the narrowest page.
-_MARGIN, _NARROWEST = 10.0, 140.0
 
 
 class Part(NamedTuple):
@@ -25,12 +22,6 @@ class Part(NamedTuple):
     gain: float
     interval: Interval | None
     verdict: Verdict
-
-
-def _room(words: Sequence[str]) -> float:
-    """Room to the right of the bars for the longest text, as a share of the bars' width."""
-    share = min(0.6, (CHARACTER_PX * max(map(len, words)) - _MARGIN) / _NARROWEST)
-    return max(0.5, share / (1.0 - share))
 
 
 def waterfall(
@@ -83,9 +74,10 @@ def waterfall(
         data,
         height=90 + 30 * len(bars),
         x=f"saved ({unit})",
+        margin=beside(words),
         bargap=0.35,
         xaxis={
-            "range": [left - 0.03 * width, right + _room(words) * width],
+            "range": [left - 0.03 * width, right],
             "fixedrange": True,
             "nticks": 5,
             "zeroline": True,

@@ -57,7 +57,7 @@ def report(request: pytest.FixtureRequest, stored: Path) -> Report:
 
 
 WRITTEN = re.compile(
-    r"\d+ h \d+ min|\d+ min \d+ s|−?\d+(?:\.\d+)?(?: (?:kWh|kJ|J|W|%|µs|ms|s)\b)?(?: %)?"
+    r"\d+ h \d+ min|\d+ min \d+ s|−?\d+(?:\.\d+)?(?: (?:kWh|kJ|mJ|µJ|J|W|%|µs|ms|s)\b)?(?: %)?"
 )
 
 

@@ -18,10 +18,10 @@ from typing import ClassVar
 from ...errors import SensorUnavailable
 from ...model import DeviceKind, Kind, Provenance, Source
 from ...units import NS_PER_MS, NS_PER_S
-from .._kernel_file import read_kernel_file
 from .._polled import CounterAnew, PolledMeter, PolledSensor
 from .._powercap import measured_devices
 from ..base import SensorContext
+from ..sysfs.kernel_file import read_kernel_file
 
 PERIOD_NS = 100 * NS_PER_MS  # of a scan
 _TOGETHER_NS = 5 * NS_PER_MS  # files that are read so soon after each other share a look

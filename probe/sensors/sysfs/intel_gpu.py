@@ -14,9 +14,9 @@ from typing import ClassVar
 from ...errors import SensorUnavailable
 from ...model import DeviceKind, Kind, Provenance, Source
 from ...units import J_PER_UJ, NS_PER_MS
-from .._kernel_file import read_kernel_file
 from .._polled import PolledMeter, PolledSensor
 from ..device_selection import Identity, select
+from .kernel_file import read_kernel_file
 
 PERIOD_NS = 20 * NS_PER_MS
 VENDOR = "intel"

@@ -15,8 +15,8 @@ from typing import ClassVar, NamedTuple
 from ...errors import SensorUnavailable
 from ...model import DeviceKind, Kind, Provenance, Source
 from ...units import NS_PER_MS
-from .._kernel_file import read_kernel_file
 from .._polled import PolledMeter, PolledSensor
+from .kernel_file import read_kernel_file
 
 PERIOD_NS = 50 * NS_PER_MS
 _W_PER_MV_MA = 1e-6

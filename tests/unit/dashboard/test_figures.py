@@ -285,13 +285,22 @@ def test_labels_stand_apart_or_not_at_all() -> None:
     assert labels.add([below]) == below
 
 
+def test_labels_between_two_near_points_do_not_meet_on_a_wide_page() -> None:
+    # On a narrow page each label ends beyond the other point; a wider page moves them together.
+    labels = Labels((9.0, 10.0), (100.0, 200.0))
+    assert labels.add([Text(9.4, 150.0, "plain, 456 MiB", "top right", 8.0)])
+    towards = Text(9.45, 150.0, "faster", "top left", 8.0)
+    below = towards._replace(position="bottom left")
+    assert labels.add([towards, below]) == below
+
+
 @pytest.mark.parametrize("words", ["5 J", "−279 mJ"])
 def test_a_waterfall_has_room_for_the_longest_gain(words: str) -> None:
     part = Part("forward", 1.0, None, Verdict.GAIN)
     drawn = waterfall([part], part, "J", lambda _: words)
-    left, right = drawn["layout"]["xaxis"]["range"]
-    # The bars end at 1. A chart of a page of 360 pixels is 143 wide, its margin 16.
-    assert (right - 1.0) / (right - left) * 143 + 16 >= 7.3 * len(f"  {words}")
+    # The text begins where the bars end, at the right end of the axis.
+    assert drawn["layout"]["xaxis"]["range"][1] == drawn["data"][-1]["x"][0] == 1.0
+    assert drawn["layout"]["margin"]["r"] >= 7.3 * len(f"  {words}")
 
 
 @pytest.mark.parametrize(("limit", "drawn"), [("time=11s", True), ("time=500s", False)])
