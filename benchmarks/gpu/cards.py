@@ -21,7 +21,8 @@ Load = Callable[[float], None]
 class Card:
     """A card and work for it; each load keeps it busy for so many seconds and then returns.
 
-    ``number`` is how many cards the machine has; ``forward`` runs a model so many times.
+    ``number`` is how many cards the machine has; ``forward`` runs a model so many times;
+    ``device`` is where torch trains.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Card:
     number: int
     loads: dict[str, Load]
     forward: Callable[[int], None]
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def cuda_card() -> Card:
         torch.cuda.device_count(),
         {"matmul": matmul.run, "copy": copy, "sleep": time.sleep},
         forward,
+        "cuda",
     )
 
 

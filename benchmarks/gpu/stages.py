@@ -24,6 +24,7 @@ from probe.errors import NothingToReport
 
 from .cards import Busy, Card
 from .reads import raw_reads
+from .step_times import step_times
 
 MODELS = {"GPT-2": "gpt2_wikitext2.py", "ResNet-50": "resnet50_cifar10.py"}
 STACKS = ("baseline", "paper")
@@ -40,11 +41,13 @@ class Length:
     alone_s: float = 20.0
     mixed_s: float = 60.0
     forward_s: float = 40.0
+    block_s: float = 4.0
+    blocks: int = 20
     samples: int | None = 4096
     size: tuple[str, ...] = ()
 
 
-SHORT = Length(12.0, 10.0, 3.0, 25.0, 20.0, 64, ("--size", "tiny"))
+SHORT = Length(12.0, 10.0, 3.0, 25.0, 20.0, 1.0, 6, 64, ("--size", "tiny"))
 Stage = Callable[[Card, Length, Path], dict[str, Any]]
 
 
@@ -128,6 +131,11 @@ def forward_twice(card: Card, length: Length, folder: Path) -> dict[str, Any]:
     }
 
 
+def overhead(card: Card, length: Length, folder: Path) -> dict[str, Any]:
+    """Steps of a small GPT, watched and not, in turns."""
+    return step_times(card, length.block_s, length.blocks)
+
+
 def models(card: Card, length: Length, folder: Path) -> dict[str, Any]:
     """Steps of the models that are shipped."""
     return {name: _trained(script, "baseline", length) for name, script in MODELS.items()}
@@ -151,6 +159,7 @@ STAGES: dict[str, Stage] = {
     "calibration": calibration,
     "loads": loads,
     "forward_twice": forward_twice,
+    "overhead": overhead,
     "models": models,
     "stacks": stacks,
     "several_cards": several_cards,

