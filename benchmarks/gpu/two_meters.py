@@ -96,19 +96,23 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     counter, samples = (meters[name] for name in METERS)
     print(f"total: counter {counter['total_j']:.0f} J, samples {samples['total_j']:.0f} J")
-    apart = 0
-    for name, one in counter["phases"].items():
-        other = samples["phases"].get(name)
-        if other is None:
+    contradictions = 0
+    for name, by_counter in counter["phases"].items():
+        by_samples = samples["phases"].get(name)
+        if by_samples is None:
             continue
-        agree = abs(one["power_w"] - other["power_w"]) <= one["half_w"] + other["half_w"]
-        apart += not agree
+        apart_w = abs(by_counter["power_w"] - by_samples["power_w"])
+        agree = apart_w <= by_counter["half_w"] + by_samples["half_w"]
+        contradictions += not agree
         print(
-            f"{name:14} counter {one['power_w']:6.0f} ± {one['half_w']:3.0f} W ({one['status']}), "
-            f"samples {other['power_w']:6.0f} ± {other['half_w']:3.0f} W ({other['status']})"
+            f"{name:14} counter {_power(by_counter)}, samples {_power(by_samples)}"
             + ("" if agree else "  they contradict each other")
         )
-    return 1 if apart else 0
+    return 1 if contradictions else 0
+
+
+def _power(phase: dict[str, Any]) -> str:
+    return f"{phase['power_w']:6.0f} ± {phase['half_w']:3.0f} W ({phase['status']})"
 
 
 if __name__ == "__main__":
