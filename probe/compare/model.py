@@ -174,11 +174,12 @@ class ComparedSide:
 class Comparison:
     """One other side against the base.
 
-    ``per_sample`` is the sum of ``phases``; both are without the runs ``phases_without`` (ids),
-    whose phases cannot be told apart. ``four`` has the shares of the gain by early, gradient,
-    memory, communication and rest; memory is None where memory-bound work was not separated;
-    ``four_rest`` divides the rest by class. ``four_of`` and ``verdict_by``: energy or time.
-    ``techniques`` are those that differ. ``runs`` counts pairs, else the runs of the smaller side.
+    ``per_sample`` is the sum of ``phases``; the joules of both are without the runs
+    ``phases_without`` (ids), whose phases cannot be told apart. ``four`` has the shares of the
+    gain by early, gradient, memory, communication and rest; memory is None where memory-bound
+    work was not separated; ``four_rest`` divides the rest by class. ``four_of`` and
+    ``verdict_by``: energy or time. ``techniques`` are those that differ. ``runs`` counts pairs,
+    else the runs of the smaller side.
     """
 
     other: ComparedSide

@@ -56,20 +56,22 @@ class PhaseGains:
         frame: Frame,
         energy: Provenance | None,
     ):
-        self.left_out: Sequence[str] = ()
-        """Ids of runs that refuse what the others state; see :mod:`stated_phases`."""
+        self._energy = energy
+        stated = StatedPhases(bases, others, frame.pairs)
         if energy is Provenance.MEASURED:
-            kept = StatedPhases.of(bases, others, frame.pairs)
-            bases, others, frame = kept.bases, kept.others, replace(frame, pairs=kept.pairs)
-            self.left_out = kept.left_out
-        self._frame, self._energy = frame, energy
-        self._trials = [*bases, *others]
+            stated = StatedPhases.of(bases, others, frame.pairs)
+        self.left_out: Sequence[str] = stated.left_out
+        """Ids of runs that refuse what the others state; their time is compared all the same."""
+        self._stated = [*stated.bases, *stated.others]
         self._refused: frozenset[str] = frozenset()
         if energy is not None:
-            self._refused = frozenset().union(*map(refused_in, self._trials))
-        self._phases = _phases(self._trials, self._refused)
-        self._time = self._judged(bases, others, of_energy=False)
-        self._joules = self._judged(bases, others, of_energy=True) if energy is not None else None
+            self._refused = frozenset().union(*map(refused_in, self._stated))
+        self._phases = _phases([*bases, *others], self._stated, self._refused)
+        self._time = self._judged(bases, others, frame, of_energy=False)
+        self._joules = None
+        if energy is not None:
+            of_stated = replace(frame, pairs=stated.pairs)
+            self._joules = self._judged(stated.bases, stated.others, of_stated, of_energy=True)
 
     def rows(self) -> list[PhaseGain]:
         """One for each phase, in the order of the training loop; those that close the sum last."""
@@ -110,7 +112,7 @@ class PhaseGains:
             return Status.NOT_IDENTIFIABLE
         uses = [
             stage.phases[phase]
-            for trial in self._trials
+            for trial in self._stated
             if phase in (stage := trial.all_stages).phases
         ]
         weak = any(use.status is not Status.RESOLVED for use in uses)
@@ -122,7 +124,7 @@ class PhaseGains:
         return Provenance.MEASURED if phase == ALL else Provenance.ESTIMATED
 
     def _judged(
-        self, bases: Sequence[Trial], others: Sequence[Trial], *, of_energy: bool
+        self, bases: Sequence[Trial], others: Sequence[Trial], frame: Frame, *, of_energy: bool
     ) -> list[Gain]:
         """The gain of each phase, then of all; the verdicts on phases are adjusted (Holm)."""
         base_rows, other_rows = (
@@ -137,28 +139,28 @@ class PhaseGains:
             saved = base - other
             return np.concatenate([saved, [saved.sum()], base, [base.sum()]])
 
-        measured = contrast(self._frame.pairs, len(bases), len(others), pair)
+        measured = contrast(frame.pairs, len(bases), len(others), pair)
         halves = [
-            self._frame.meter_half(*map(float, measured.value[[place, width + place]]))
+            frame.meter_half(*map(float, measured.value[[place, width + place]]))
             if of_energy
             else 0.0
             for place in range(width)
         ]
         p_values = measured.p_values()
-        if of_energy and not self._frame.same_meters:
+        if of_energy and not frame.same_meters:
             p_values = np.array([p_beyond(measured, at, half) for at, half in enumerate(halves)])
         asked = [at for at in range(width - 1) if any(g[:, at].any() for g in measured.groups)]
         adjusted = dict(zip(asked, holm(p_values[asked]), strict=True))
         gains = []
         for place in range(width):
             base = float(measured.value[width + place])
-            row = gain(measured, place, self._frame, base=base, meter_half=halves[place])
+            row = gain(measured, place, frame, base=base, meter_half=halves[place])
             saved = float(measured.value[place])
             verdict = row.verdict
             if place < width - 1:
                 clear = adjusted.get(place, 1.0) < _ALPHA
-                verdict = self._frame.allows(sign_of(saved, saved)) if clear else _NONE
-            if any(self._frame.missed) and verdict is Verdict.GAIN:
+                verdict = frame.allows(sign_of(saved, saved)) if clear else _NONE
+            if any(frame.missed) and verdict is Verdict.GAIN:
                 verdict = _NONE
             if of_energy and self._energy is Provenance.MODELLED:
                 verdict = _NONE
@@ -193,7 +195,7 @@ class PhaseGains:
         return _Amounts(stage.samples or 1.0, grows, once)
 
 
-def _phases(trials: Iterable[Trial], refused: frozenset[str]) -> list[str]:
+def _phases(trials: Iterable[Trial], stated: Iterable[Trial], refused: frozenset[str]) -> list[str]:
     """All phases in which any run spent anything, in the order of the training loop."""
     phases = {
         phase
@@ -201,7 +203,7 @@ def _phases(trials: Iterable[Trial], refused: frozenset[str]) -> list[str]:
         for phase, use in trial.all_stages.phases.items()
         if use.time_s > 0 or use.energy_j
     }
-    if refused or any(trial.all_stages.unidentified.energy_j for trial in trials):
+    if refused or any(trial.all_stages.unidentified.energy_j for trial in stated):
         phases.add(Phase.UNRESOLVED)
 
     def order(phase: str) -> tuple[bool, int, str]:

@@ -1,7 +1,7 @@
 """The runs whose phases can be told apart: on these the joules per phase are compared.
 
 A phase that one run refuses cannot be compared with those that state it. If it is large, the runs
-that refuse it are left out of the tables by phase, and named, where enough others of both sides
+that refuse it are left out of the joules by phase, and named, where enough others of both sides
 state it. Else it is refused in all runs: fewer runs would tell less of all phases.
 """
 

@@ -13,7 +13,7 @@ from ..statistics import FEWEST_RUNS
 def remarks(report: ComparisonReport, comparison: Comparison) -> list[str]:
     """Lines below the tables of one other side."""
     lines = [
-        f"the tables by phase are without {run}: phases cannot be told apart in it"
+        f"the joules by phase are without {run}: phases cannot be told apart in it"
         for run in comparison.phases_without
     ]
     lines.append(_quality(report, comparison))

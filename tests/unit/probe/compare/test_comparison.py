@@ -313,6 +313,8 @@ def test_a_run_that_cannot_tell_a_phase_is_left_out_of_the_phases_and_named() ->
     assert rows["forward"].verdict == "gain" and "unresolved" not in rows
     assert rows["forward"].base.energy_j == pytest.approx(0.8 * 1000 / 3000)
     assert one.energy_j.gain == pytest.approx(1000 - 2402 / 3)  # the total is of all runs
+    times = {row.phase: (row.gain_s, row.time_verdict) for row in held(BASE, BETTER).phases}
+    assert {name: (row.gain_s, row.time_verdict) for name, row in rows.items()} == times
     # Too few are left: the phase is refused in all of them.
     two = held(BASE, [refuses(BETTER[0]), refuses(BETTER[1]), BETTER[2]])
     assert two.phases_without == ()
