@@ -69,9 +69,10 @@ def loads(card: Card, length: Length, folder: Path) -> dict[str, Any]:
     A load that lasts meets the card's power limit and a burst does not, so the powers to compare
     with are those of bursts. They come from totals alone: all energy, less that of the waits.
     """
-    card.loads["matmul"](length.alone_s / 2)  # warm: leakage follows temperature
+    # This warms the card, too: leakage follows temperature.
+    lasting = _watched(card, "lasting", lambda _: card.loads["matmul"](length.alone_s), folder)
     idle = _watched(card, "sleep", lambda _: card.loads["sleep"](length.alone_s), folder)
-    burst_w = {"sleep": idle["total"]["energy_j"] / idle["run"]["duration_s"]}
+    burst_w = {"sleep": _mean_w(idle)}
     for name in sorted(card.loads.keys() - burst_w.keys()):
         busy_s: list[float] = []
 
@@ -95,7 +96,12 @@ def loads(card: Card, length: Length, folder: Path) -> dict[str, Any]:
                     card.loads[name](random.uniform(*_BURST_S))
 
     mixed = _watched(card, "mixture", mixture, folder)
-    return {"burst_w": burst_w, "mixed": _rows(mixed), "sources": mixed["sources"]}
+    return {
+        "lasting_matmul_w": _mean_w(lasting),
+        "burst_w": burst_w,
+        "mixed": _rows(mixed),
+        "sources": mixed["sources"],
+    }
 
 
 def forward_twice(card: Card, length: Length, folder: Path) -> dict[str, Any]:
@@ -178,6 +184,10 @@ def _watched(card: Card, name: str, work: Callable[[Any], None], folder: Path) -
         with tarfile.open(folder / f"{name}.run.txz", "w:xz") as archive:
             archive.add(run.path, arcname=name)
     return report
+
+
+def _mean_w(report: dict[str, Any]) -> float:
+    return float(report["total"]["energy_j"] / report["run"]["duration_s"])
 
 
 def _seconds(report: dict[str, Any], phase: str) -> float:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.gpu.two_meters [RUN]
 
-Without a RUN: of the training on an H100 that lies beside the tests. Two meters of one card that
-are read in different ways; each is attributed without the other. Where the estimator is right they
-agree within their intervals.
+Without a RUN it uses a training that was recorded on an H100 (tests/fixtures/h100_training.tar.xz).
+The two meters belong to one card and are read in different ways. Each is attributed without the
+other, so where the estimator is right they agree within their intervals.
 """
 
 from __future__ import annotations

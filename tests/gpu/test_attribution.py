@@ -21,22 +21,15 @@ from probe.errors import NothingToReport
 DRIFT = 0.05
 
 
-def card_here() -> Card | None:
-    try:
-        return cuda_card()
-    except NothingToReport:
-        return None
-
-
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def card() -> Card:
-    card = card_here()
-    if card is None:
-        pytest.skip("no CUDA device")
-    return card
+    try:
+        return cuda_card()
+    except NothingToReport as error:
+        pytest.skip(str(error))
 
 
 def assert_powers(rows: Sequence[dict[str, Any]], true_w: dict[str, float]) -> int:

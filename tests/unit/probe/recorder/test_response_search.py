@@ -1,4 +1,4 @@
-"""When the recorder goes on with the search for a meter's response."""
+"""The search for a meter's response pauses in the recorder, and resumes when updates pile up."""
 
 from __future__ import annotations
 
