@@ -105,8 +105,9 @@ class UpdateTracker:
             return
         if self.locked:
             self._skip(now_ns)
-        else:
-            self.next_ns = max(self.next_ns, now_ns + round(NS_PER_S / rate))
+        # A burst that was widened after late reads may begin in the past: it would be read at once,
+        # and again, for as long as the machine is busy.
+        self.next_ns = max(self.next_ns, now_ns + round(NS_PER_S / rate))
 
     # -- search ------------------------------------------------------------------
 
