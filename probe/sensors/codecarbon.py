@@ -10,6 +10,7 @@ that of the whole machine, since memory modules cannot be assigned to jobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ..errors import SensorUnavailable
@@ -79,11 +80,14 @@ class CodeCarbonSensor:
     def _open_cpu(self) -> Source:
         import psutil
         from codecarbon import __version__ as version
-        from codecarbon.core.cpu import TDP
+        from codecarbon.core import cpu as power_models
         from codecarbon.core.util import count_physical_cpus
         from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
 
-        processor = TDP()
+        name = _processor_name(self._context.proc_root)
+        if name:  # else py-cpuinfo asks two processes of its own: 0.4 s of CPU
+            power_models.detect_cpu_model = lambda: name
+        processor = power_models.TDP()
         if processor.tdp:  # of one socket
             tdp = processor.tdp * max(1, count_physical_cpus())
         else:
@@ -133,6 +137,16 @@ class CodeCarbonSensor:
             resolution_s=PERIOD_NS / NS_PER_S,
             note="the whole machine's memory",
         )
+
+
+def _processor_name(proc: Path) -> str:
+    """As the kernel prints it; empty where it prints none (most ARM machines)."""
+    try:
+        lines = (proc / "cpuinfo").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "")
 
 
 def _of_process(kind: Any, mode: str, model: str, tdp: float, process: Any) -> Any:

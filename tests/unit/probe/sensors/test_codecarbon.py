@@ -92,3 +92,22 @@ def test_a_job_that_is_gone_models_the_machine(tmp_path: Path) -> None:
     sources = {s.id: s for s in sensor.open()}
     assert "the whole machine" in sources["codecarbon:cpu"].note
     assert all(isinstance(reading, Sample) for reading in sensor.read())
+
+
+def test_the_kernel_names_the_processor_and_no_process_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from codecarbon.core import cpu, util
+
+    monkeypatch.setattr(cpu, "detect_cpu_model", util.detect_cpu_model)
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: pytest.fail(f"starts {words}"))
+    monkeypatch.setattr(util, "count_physical_cpus", lambda: 1)
+    (tmp_path / "cpuinfo").write_text(
+        "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) CPU E5-2690\n"
+    )
+    sensor = CodeCarbonSensor(
+        SensorContext(pids=(os.getpid(),), powercap_root=tmp_path, proc_root=tmp_path)
+    )
+    sources = {s.id: s for s in sensor.open()}
+    assert sources["codecarbon:cpu"].note.startswith("Intel(R) Xeon(R) CPU E5-2690")
+    assert "135 W" in sources["codecarbon:cpu"].method

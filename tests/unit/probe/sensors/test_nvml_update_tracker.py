@@ -169,7 +169,7 @@ def test_a_counter_that_stands_still_is_read_within_the_budget() -> None:
 def test_a_busy_machine_does_not_break_the_budget(
     stall: tuple[float, float], period_s: float
 ) -> None:
-    """Bursts that were widened after late reads began in the past, and were read without a pause."""
+    """A burst that was widened after late reads may begin in the past."""
     for seed in range(4):
         seen = simulate(period_s, stall=stall, late_s=0.0001, seed=seed)
         budget = 50.0 if period_s > 0.08 else 200.0
