@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
@@ -36,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         code = 130
     if code < 0:
         _die_of(-code)
+    if argv is None:
+        _leave_daemons(code)
     sys.exit(code)
 
 
@@ -132,6 +136,26 @@ def _add_command(subparsers: Any, name: str) -> None:
 def _module(name: str) -> commands.Command:
     module: commands.Command = import_module(f"{commands.__name__}.{name}")
     return module
+
+
+def _leave_daemons(code: int) -> None:
+    """End this process at once if daemon threads go on.
+
+    At the interpreter's end each of them is killed where it next asks for the lock. One that is
+    inside C++ code (an import, a reading of Arrow's) aborts the process then, and that would be the
+    exit code of `probe run`.
+    """
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if not any(thread.daemon for thread in others):
+        return
+    for thread in others:
+        if not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # a closed pipe, a closed stream
+            stream.flush()
+    os._exit(code)
 
 
 def _die_of(number: int) -> None:

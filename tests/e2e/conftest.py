@@ -51,7 +51,7 @@ class Shown:
         return f"{self.url}run/{self.runs[which]}{query}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its live training ends before the tests of other packages
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """A live training on eight GPUs and a finished one, two of each of two kinds, a killed one, a
     job of four ranks, one of modules without a meter, and a run that is broken.

@@ -1,11 +1,13 @@
 """Short trainings whose samples come in many ways; prints what each trained on, and was counted.
 
-python train_loaders.py    one line of JSON: case → [samples by its own count, values of the report]
+python train_loaders.py [CASE…]    one line of JSON: case → [samples by its own count, values of the
+                                   report]; without a name all cases
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -175,8 +177,8 @@ CASES: dict[str, Callable[[Training, probe.Run], None]] = {
 
 def main() -> None:
     results = {}
-    for name, train in CASES.items():
-        training = Training()
+    for name in sys.argv[1:] or CASES:
+        train, training = CASES[name], Training()
         with probe.watch(training.model, training.optimizer, name=name) as run:
             train(training, run)
         results[name] = training.trained, json.loads(run.report().to_json())["values"]

@@ -16,7 +16,7 @@ from tests.fakes.stored_run import NS
 
 pytestmark = pytest.mark.xdist_group("month")  # one fixture of nine days
 
-DAYS, STEPS_PER_S = 9, 1.0
+DAYS, STEPS_PER_S = 9, 0.5
 
 
 @pytest.fixture(scope="module")

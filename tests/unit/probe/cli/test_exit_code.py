@@ -1,0 +1,45 @@
+"""A command ends with its own code, whatever its threads are doing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fakes import processes
+
+# Threads that are always inside Arrow's C++: the interpreter's end used to abort one in four.
+COMMAND = """
+import atexit, io, sys, threading
+import pyarrow, pyarrow.parquet
+from probe.cli.main import main
+
+table = pyarrow.table({"a": list(range(2000))})
+
+def read():
+    while True:
+        file = io.BytesIO()
+        pyarrow.parquet.write_table(table, file)
+        pyarrow.parquet.read_table(io.BytesIO(file.getvalue()))
+
+for _ in range(3):
+    threading.Thread(target=read, daemon=True).start()
+atexit.register(print, "tidied up")
+sys.argv = ["probe", "ls", "--dir", sys.argv[1]]
+main()
+"""
+
+
+def test_daemon_threads_do_not_abort_a_command(tmp_path: Path) -> None:
+    for _ in range(4):
+        done = subprocess.run(
+            [sys.executable, "-c", COMMAND, str(tmp_path / "nothing")],
+            env=processes.environment(tmp_path / "runs"),
+            capture_output=True,
+            text=True,
+            timeout=processes.HUNG_S,
+            check=False,
+        )
+        assert done.returncode == 1, done.stderr  # there is no such directory
+        assert done.stderr.startswith("probe: ") and done.stderr.count("\n") == 1
+        assert done.stdout == "tidied up\n"
