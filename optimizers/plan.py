@@ -62,6 +62,8 @@ class Schedule:
     warmup: float = 0.0  # share of the sample budget
     floor: float = 1.0  # share of the base rate at the end; 1: constant after warm-up
     scaling: Literal["none", "linear", "sqrt"] = "none"  # with the samples of a step
+    shape: Literal["cosine", "linear", "wsd", "rex"] = "cosine"  # of the fall to the floor
+    decay: float = 1.0  # share of the sample budget in which a wsd falls
 
     @property
     def constant(self) -> bool:
