@@ -72,6 +72,14 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
+class Averaging:
+    """Which steps' weights are averaged; both are shares of the sample budget."""
+
+    start: float  # steps that end after it count
+    half_life: float | None  # in which what a step counts for halves; None: all count alike
+
+
+@dataclass(frozen=True, slots=True)
 class ActivationBudget:
     """Bytes that a micro-batch's activations may take; the layers are measured before training."""
 
@@ -105,6 +113,7 @@ class Plan:
     bucket_mb: float | None = None
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     activations: ActivationBudget | None = None
+    averaging: Averaging | None = None
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
     loader: LoaderOptions = field(default_factory=LoaderOptions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -91,7 +92,8 @@ class Trainer:
             samples: to be consumed over all ranks; also the schedule's horizon.
             batch_size: |B|, over all ranks.
             optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
-            evaluate: gives metrics, called every ``eval_every`` samples and at the end.
+            evaluate: gives metrics, called every ``eval_every`` samples and at the end;
+                with the technique ``ema`` of the averaged weights.
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
             budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
@@ -192,6 +194,8 @@ class Trainer:
     def fit(self, *, resume: bool = False) -> Result:
         """Train until a budget is used up or the target is reached.
 
+        With the technique ``ema`` the model then holds the averaged weights.
+
         Args:
             resume: continue from the newest snapshot, if there is one, with as many ranks as saved
                 it or (not with DeepSpeed or local_sgd) with others. If its run was killed, this is
@@ -238,6 +242,8 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
+                if self.engine.average is not None:
+                    self.engine.average.publish()
                 if self._writer is not None:
                     with run.phase("checkpoint"):
                         self._writer.finish()
@@ -357,6 +363,8 @@ class Trainer:
             self._memory |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
+        if engine.average is not None and stepped.applied:
+            engine.average.add(at.samples / self._samples, step_samples / self._samples)
         values: dict[str, float | torch.Tensor] = {"loss": mean_loss, "samples": rank_samples}
         if measured:
             sigma2, seen = gradients.end(stepped, k, step_samples)
@@ -412,7 +420,9 @@ class Trainer:
         with self._watch.paused():
             trained_s = at.seconds
             self.engine.module.eval()
-            with run.phase("eval"), torch.no_grad():
+            average = self.engine.average
+            shown = contextlib.nullcontext() if average is None else average.in_place()
+            with run.phase("eval"), torch.no_grad(), shown:
                 metrics = {
                     name: float(value) for name, value in self._evaluate(self.engine.module).items()
                 }

@@ -179,8 +179,11 @@ class Stopped(Exception):
 
 
 def resume(stack: str, folder: str):
-    """Weights of a training that stopped after 8 steps and went on, and of one that did not."""
-    found = []
+    """How far a training that stopped after 8 steps and went on is from one that did not.
+
+    ``ranks``: how far apart the ranks are at the end of the latter.
+    """
+    weights = []
     for name, stops in (("whole", (None,)), ("parts", (8, None))):
         for stop in stops:
             trainer = Trainer(
@@ -206,11 +209,16 @@ def resume(stack: str, folder: str):
             trainer._step = step
             with contextlib.suppress(Stopped):
                 assert trainer.fit(resume=True).steps == 16
-        found.append(
+        weights.append(
             torch.cat([p.detach().float().flatten() for p in trainer.engine.module.parameters()])
         )
         trainer.engine.close()
-    return {"off": float((found[0] - found[1]).abs().max())}
+    of_ranks = [torch.empty_like(weights[0]) for _ in range(dist.get_world_size())]
+    dist.all_gather(of_ranks, weights[0])
+    return {
+        "off": float((weights[0] - weights[1]).abs().max()),
+        "ranks": max(float((other - of_ranks[0]).abs().max()) for other in of_ranks),
+    }
 
 
 def _agree(k: int) -> bool:

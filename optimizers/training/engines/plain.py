@@ -17,6 +17,7 @@ from ...communication import Communication, hook
 from ...errors import UsageError
 from ...plan import Plan
 from ...techniques.precision import Masters, accept_floats
+from ..weight_average import average_of
 from . import MakeOptimizer, Stepped
 
 _NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
@@ -46,6 +47,7 @@ class PlainEngine:
             self.optimizer, self._stepped = self._masters.optimizer, self._masters.copies
         else:
             self.optimizer, self._stepped = optimizer_of(self._parameters), self._parameters
+        self.average = average_of(plan, self.module, self._stepped)
         self.model: Any = self._distributed() if plan.world > 1 else self.module
         self._scaler = torch.amp.GradScaler(plan.device) if precision.scaled else None
         self._communication: Communication | None = None
@@ -134,6 +136,7 @@ class PlainEngine:
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self._scaler.state_dict() if self._scaler else None,
                 "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
+                "average": self.average.state() if self.average else None,
             }
         return files
 
@@ -157,6 +160,8 @@ class PlainEngine:
             self._scaler.load_state_dict(state["scaler"])
         if self._masters is not None:
             self._masters.restore(state["masters"])
+        if self.average is not None:
+            self.average.restore(state.get("average"))
         if self._communication is not None and same_ranks:  # else what was not sent is dropped
             self._communication.restore(read(folder / f"hook-{dist.get_rank()}.pt"))
 
