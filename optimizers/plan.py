@@ -6,7 +6,7 @@ run.json, so that runs can be compared by their settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
@@ -17,6 +17,11 @@ from .comm_bytes import Wire
 from .communication import Communication
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]  # (model, batch) → mean over the batch
+MakeRest = Callable[[list[torch.Tensor]], torch.optim.Optimizer]  # the user's, of some parameters
+# (model, what stands for its trained parameters, in order, the user's) → what steps all of them
+ComposeOptimizer = Callable[[nn.Module, Sequence[torch.Tensor], MakeRest], torch.optim.Optimizer]
+
+RATE_FACTOR = "rate_factor"  # in a parameter group: its rate over the trainer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,7 @@ class Plan:
     averaging: Averaging | None = None
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
+    compose_optimizer: ComposeOptimizer | None = None  # the user's with another beside it
     loader: LoaderOptions = field(default_factory=LoaderOptions)
     tf32: bool = False
     notes: tuple[str, ...] = ()

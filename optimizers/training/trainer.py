@@ -22,7 +22,7 @@ from probe.report.model import JsonValue
 
 from ..analysis import flops, memory, roofline
 from ..errors import TrainingFailed, UsageError
-from ..plan import Plan
+from ..plan import RATE_FACTOR, Plan
 from ..stack import Stack
 from ..techniques.accumulation import KPolicy, pieces, size
 from ..techniques.schedule import rate
@@ -400,7 +400,7 @@ class Trainer:
             return
         self._rate = lr
         for group in self.engine.optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group.get(RATE_FACTOR, 1.0)
 
     def _check_loss(self, loss: float, applied: bool) -> None:
         self._at.losses.append(loss)

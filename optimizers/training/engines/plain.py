@@ -39,8 +39,13 @@ class PlainEngine:
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._masters: Masters | None = None
 
-        def optimizer_of(parameters: Any) -> torch.optim.Optimizer:
+        def users(parameters: Any) -> torch.optim.Optimizer:
             return make(parameters, lr=plan.lr, **plan.optimizer)
+
+        def optimizer_of(parameters: Any) -> torch.optim.Optimizer:
+            if plan.compose_optimizer is None:
+                return users(parameters)
+            return plan.compose_optimizer(self.module, parameters, users)
 
         if precision.mode == "master":
             self._masters = Masters(self._parameters, optimizer_of)

@@ -17,14 +17,15 @@ from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 from .test_training import place, two_ranks  # noqa: E402, F401  (place: a fixture)
 
-ALONE = ["schedule(shape=wsd)", "ema", "ema(mode=equal,start=0.3)"]
-TOGETHER = UNDER_ZERO = "schedule(shape=wsd),ema"
+ALONE = ["schedule(shape=wsd)", "ema", "ema(mode=equal,start=0.3)", "muon"]
+UNDER_ZERO = "schedule(shape=wsd),ema"
+TOGETHER = f"{UNDER_ZERO},muon(lr=0.02)"
 ALONE_AND_TOGETHER = [
     TOGETHER,
     *(pytest.param(text, marks=pytest.mark.full) for text in ALONE),
     pytest.param(f"{TOGETHER},precision(dtype=bf16,mode=master)", marks=pytest.mark.full),
 ]
-PAIRED = ["schedule(shape=rex)", "ema"]
+PAIRED = ["schedule(shape=rex)", "ema", "muon"]
 SLOW = {"compile", "loader"}  # a minute of the C++ compiler, and processes that are started
 PAIRS = [
     (text, other)
