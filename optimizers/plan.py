@@ -21,6 +21,9 @@ MakeRest = Callable[[list[torch.Tensor]], torch.optim.Optimizer]  # the user's, 
 # (model, what stands for its trained parameters, in order, the user's) → what steps all of them
 ComposeOptimizer = Callable[[nn.Module, Sequence[torch.Tensor], MakeRest], torch.optim.Optimizer]
 
+# (batch, share of the samples consumed before the step) → the batch that is trained on
+ChangeBatch = Callable[[Any, float], Any]
+
 RATE_FACTOR = "rate_factor"  # in a parameter group: its rate over the trainer's
 
 
@@ -119,6 +122,7 @@ class Plan:
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     activations: ActivationBudget | None = None
     averaging: Averaging | None = None
+    batches: tuple[ChangeBatch, ...] = ()  # changes of each batch, in order
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
     compose_optimizer: ComposeOptimizer | None = None  # the user's with another beside it

@@ -185,7 +185,9 @@ class Trainer:
                 ridge = kept_ridge(torch.device(self.device), self.plan.precision.dtype)
                 bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
                 counts = None if bound is None else {"memory_bound": bound, **asdict(ridge)}
-            return flops.per_sample(model, self._loss, sample), counts
+            # Batches that change their size have no operations per sample to speak of.
+            changes = bool(self.plan.batches)
+            return None if changes else flops.per_sample(model, self._loss, sample), counts
         finally:
             snapshot.set_random_state(before)
 
@@ -300,6 +302,8 @@ class Trainer:
     def _utilised(self) -> flops.Utilisation:
         """The share of all ranks' peak that the steps reached, evaluations left out."""
         at = self._at
+        if self.plan.batches:
+            return flops.Utilisation(None, reason="batches change their size during the training")
         per_s = at.samples / self._world / at.train_seconds if at.train_seconds else 0.0
         peak = flops.peak(self.device, self.plan.precision.dtype) if self._flops else None
         return flops.utilisation(self._flops, per_s, peak)
@@ -390,8 +394,14 @@ class Trainer:
 
     def _micro_batches(self, k: int) -> list[Any]:
         if self._splits:
-            return pieces(moved(next(self._batches), self.device), k)
-        return [moved(next(self._batches), self.device) for _ in range(k)]
+            return pieces(self._next_batch(), k)
+        return [self._next_batch() for _ in range(k)]
+
+    def _next_batch(self) -> Any:
+        batch = moved(next(self._batches), self.device)
+        for change in self.plan.batches:
+            batch = change(batch, self._at.samples / self._samples)
+        return batch
 
     def _set_rate(self, done: float, step_samples: int) -> None:
         plan = self.plan

@@ -13,19 +13,19 @@ from optimizers import Stack, Trainer  # noqa: E402
 from optimizers.errors import TechniqueRefused  # noqa: E402
 from optimizers.stack import discover  # noqa: E402
 from tests.fakes.selection import rows_one_in  # noqa: E402
-from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
+from tests.unit.optimizers.models import Mixed, MixedSamples, loss  # noqa: E402
 
 from .test_training import place, two_ranks  # noqa: E402, F401  (place: a fixture)
 
-ALONE = ["schedule(shape=wsd)", "ema", "ema(mode=equal,start=0.3)", "muon"]
-UNDER_ZERO = "schedule(shape=wsd),ema"
+ALONE = ["schedule(shape=wsd)", "ema", "ema(mode=equal,start=0.3)", "muon", "resizing", "sequence"]
+UNDER_ZERO = "schedule(shape=wsd),ema,resizing,sequence"
 TOGETHER = f"{UNDER_ZERO},muon(lr=0.02)"
 ALONE_AND_TOGETHER = [
     TOGETHER,
     *(pytest.param(text, marks=pytest.mark.full) for text in ALONE),
     pytest.param(f"{TOGETHER},precision(dtype=bf16,mode=master)", marks=pytest.mark.full),
 ]
-PAIRED = ["schedule(shape=rex)", "ema", "muon"]
+PAIRED = ["schedule(shape=rex)", "ema", "muon", "resizing(delay=0)", "sequence(full=0.8)"]
 SLOW = {"compile", "loader"}  # a minute of the C++ compiler, and processes that are started
 PAIRS = [
     (text, other)
@@ -40,7 +40,7 @@ class Stopped(Exception):
 
 def trained(stack, folder=None, stop=None):
     """Weights and losses of 16 steps, or of those until it is stopped."""
-    model, losses = stacked(dropout=0.1), []
+    model, losses = Mixed(dropout=0.1), []
 
     def noted(model, batch):
         value = loss(model, batch)
@@ -49,7 +49,7 @@ def trained(stack, folder=None, stop=None):
 
     trainer = Trainer(
         model,
-        samples(256),
+        MixedSamples(),
         noted,
         stack=Stack.of(stack),
         samples=16 * 32,
@@ -91,7 +91,7 @@ def test_every_pair_that_goes_together_trains(text, other):
         with pytest.raises(TechniqueRefused):
             Stack.of(f"{text},{other}")
         return
-    start = torch.cat([p.detach().flatten() for p in stacked().parameters()])
+    start = torch.cat([p.detach().flatten() for p in Mixed().parameters()])
     weights, losses = trained(f"{text},{other}")
     assert len(losses) >= 16 and all(map(math.isfinite, losses))
     assert torch.isfinite(weights).all() and not torch.equal(weights, start)
@@ -99,12 +99,12 @@ def test_every_pair_that_goes_together_trains(text, other):
 
 @pytest.mark.parametrize("stack", ALONE_AND_TOGETHER)
 def test_two_ranks_agree_bit_by_bit_and_go_on_from_a_snapshot(stack, tmp_path):
-    assert two_ranks("resume", stack, str(tmp_path)) == {"ranks": 0.0, "off": 0.0}
+    assert two_ranks("resume", stack, str(tmp_path), "mixed") == {"ranks": 0.0, "off": 0.0}
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("also", ["zero(stage=1)", "zero,precision(dtype=bf16,mode=master)"])
 def test_under_zero_ranks_agree_bit_by_bit_too(also, tmp_path):
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    found = two_ranks("resume", f"{UNDER_ZERO},{also}", str(tmp_path))
+    found = two_ranks("resume", f"{UNDER_ZERO},{also}", str(tmp_path), "mixed")
     assert found == {"ranks": 0.0, "off": 0.0}
