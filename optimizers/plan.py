@@ -88,6 +88,14 @@ class Averaging:
 
 
 @dataclass(frozen=True, slots=True)
+class Freezing:
+    """Which layers are trained at first only."""
+
+    start: float  # share of the sample budget
+    layers: float  # share of the layers, from the first
+
+
+@dataclass(frozen=True, slots=True)
 class ActivationBudget:
     """Bytes that a micro-batch's activations may take; the layers are measured before training."""
 
@@ -122,6 +130,7 @@ class Plan:
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     activations: ActivationBudget | None = None
     averaging: Averaging | None = None
+    freezing: Freezing | None = None
     batches: tuple[ChangeBatch, ...] = ()  # changes of each batch, in order
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
@@ -138,6 +147,13 @@ class Plan:
     def per_rank(self) -> int:
         """Samples that a rank draws for one batch."""
         return self.batch_size // self.world
+
+    @property
+    def why_operations_vary(self) -> str | None:
+        """Why samples of this training have no one number of operations, if they have none."""
+        if self.batches:
+            return "batches change their size during the training"
+        return "layers are frozen during the training" if self.freezing is not None else None
 
     def prepared(self, model: nn.Module) -> nn.Module:
         """The model after the changes of all techniques, in their order."""

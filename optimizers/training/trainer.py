@@ -25,6 +25,7 @@ from ..errors import TrainingFailed, UsageError
 from ..plan import RATE_FACTOR, Plan
 from ..stack import Stack
 from ..techniques.accumulation import KPolicy, pieces, size
+from ..techniques.freezing import front
 from ..techniques.schedule import rate
 from . import snapshot
 from .background import BackgroundWriter
@@ -157,6 +158,10 @@ class Trainer:
         self._gradients = GradientWatch(
             self.engine.module.parameters(), plan, compiled="compile" in self.stack
         )
+        self._frozen_from: float | None = None  # samples; None: nothing more is to be frozen
+        if plan.freezing is not None:
+            self._frozen_from = plan.freezing.start * samples
+            self._front = front(self.engine.module, plan.freezing.layers)
         self._at = snapshot.Position()
         self._rate: float | None = None  # as set last
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
@@ -185,9 +190,9 @@ class Trainer:
                 ridge = kept_ridge(torch.device(self.device), self.plan.precision.dtype)
                 bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
                 counts = None if bound is None else {"memory_bound": bound, **asdict(ridge)}
-            # Batches that change their size have no operations per sample to speak of.
-            changes = bool(self.plan.batches)
-            return None if changes else flops.per_sample(model, self._loss, sample), counts
+            if self.plan.why_operations_vary is not None:
+                return None, counts
+            return flops.per_sample(model, self._loss, sample), counts
         finally:
             snapshot.set_random_state(before)
 
@@ -302,8 +307,8 @@ class Trainer:
     def _utilised(self) -> flops.Utilisation:
         """The share of all ranks' peak that the steps reached, evaluations left out."""
         at = self._at
-        if self.plan.batches:
-            return flops.Utilisation(None, reason="batches change their size during the training")
+        if self.plan.why_operations_vary is not None:
+            return flops.Utilisation(None, reason=self.plan.why_operations_vary)
         per_s = at.samples / self._world / at.train_seconds if at.train_seconds else 0.0
         peak = flops.peak(self.device, self.plan.precision.dtype) if self._flops else None
         return flops.utilisation(self._flops, per_s, peak)
@@ -348,6 +353,9 @@ class Trainer:
         step_samples = self._samples_of_step()
         if self._rate is None or not self._steady:
             self._set_rate((at.samples + step_samples) / self._samples, step_samples)
+        if self._frozen_from is not None and at.samples >= self._frozen_from:
+            self._frozen_from = None
+            engine.freeze(self._front)
         micro_batches = self._micro_batches(k)
         rank_samples = step_samples // self._world  # of this rank
         mean_loss: torch.Tensor | None = None

@@ -5,7 +5,7 @@ The trainer's loop is the same over all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -47,6 +47,13 @@ class Engine(Protocol):
 
     def step(self, *, want_norm: bool) -> Stepped:
         """Clip, step, clear the gradients."""
+
+    def freeze(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Train these no longer, from the next step on.
+
+        Raises:
+            TechniqueRefused: this engine trains what it was made with to the end.
+        """
 
     def save(self, folder: Path) -> None:
         """Write this rank's state into an empty folder."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,11 @@ class ZeroEngine:
         self._engine.step()
         norm = self._engine.get_global_grad_norm() if want_norm else None
         return Stepped(None if norm is None else float(norm), self._engine.skipped_steps == skipped)
+
+    def freeze(self, parameters: Iterable[nn.Parameter]) -> None:
+        raise TechniqueRefused(
+            "zero does not go with freezing: DeepSpeed divides the parameters that it was made with"
+        )
 
     def save(self, folder: Path) -> None:
         self._engine.save_checkpoint(str(folder), tag="engine")

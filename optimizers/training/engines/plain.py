@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,13 @@ class PlainEngine:
         self.optimizer.zero_grad(set_to_none=True)
         wanted = float(norm) if want_norm and norm is not None else None
         return Stepped(wanted, applied, norm_s)
+
+    def freeze(self, parameters: Iterable[nn.Parameter]) -> None:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+        if self._plan.world > 1:
+            self.model = self._distributed()  # which would wait for their gradients for ever
 
     def save(self, folder: Path) -> None:
         for name, content in self.files().items():

@@ -17,15 +17,30 @@ from tests.unit.optimizers.models import Mixed, MixedSamples, loss  # noqa: E402
 
 from .test_training import place, two_ranks  # noqa: E402, F401  (place: a fixture)
 
-ALONE = ["schedule(shape=wsd)", "ema", "ema(mode=equal,start=0.3)", "muon", "resizing", "sequence"]
+ALONE = [
+    "schedule(shape=wsd)",
+    "ema",
+    "ema(mode=equal,start=0.3)",
+    "muon",
+    "resizing",
+    "sequence",
+    "freezing",
+]
 UNDER_ZERO = "schedule(shape=wsd),ema,resizing,sequence"
-TOGETHER = f"{UNDER_ZERO},muon(lr=0.02)"
+TOGETHER = f"{UNDER_ZERO},muon(lr=0.02),freezing"
 ALONE_AND_TOGETHER = [
     TOGETHER,
     *(pytest.param(text, marks=pytest.mark.full) for text in ALONE),
     pytest.param(f"{TOGETHER},precision(dtype=bf16,mode=master)", marks=pytest.mark.full),
 ]
-PAIRED = ["schedule(shape=rex)", "ema", "muon", "resizing(delay=0)", "sequence(full=0.8)"]
+PAIRED = [
+    "schedule(shape=rex)",
+    "ema",
+    "muon",
+    "resizing(delay=0)",
+    "sequence(full=0.8)",
+    "freezing",
+]
 SLOW = {"compile", "loader"}  # a minute of the C++ compiler, and processes that are started
 PAIRS = [
     (text, other)
@@ -84,7 +99,7 @@ def test_a_stopped_training_goes_on_bit_by_bit(stack, tmp_path):
     assert before[:8] + after == all_losses and len(all_losses) == 16
 
 
-@pytest.mark.parametrize(("text", "other"), rows_one_in(6, PAIRS), ids="+".join)
+@pytest.mark.parametrize(("text", "other"), rows_one_in(6, PAIRS))
 def test_every_pair_that_goes_together_trains(text, other):
     name, kinds = text.partition("(")[0], discover()
     if other in kinds[name].conflicts or name in kinds[other].conflicts:
