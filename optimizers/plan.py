@@ -96,6 +96,14 @@ class Freezing:
 
 
 @dataclass(frozen=True, slots=True)
+class Sharpness:
+    """How far away the gradient is taken, and in which steps."""
+
+    rho: float  # distance, a norm over all weights
+    every: int  # steps
+
+
+@dataclass(frozen=True, slots=True)
 class ActivationBudget:
     """Bytes that a micro-batch's activations may take; the layers are measured before training."""
 
@@ -131,6 +139,7 @@ class Plan:
     activations: ActivationBudget | None = None
     averaging: Averaging | None = None
     freezing: Freezing | None = None
+    sharpness: Sharpness | None = None
     batches: tuple[ChangeBatch, ...] = ()  # changes of each batch, in order
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
@@ -153,7 +162,9 @@ class Plan:
         """Why samples of this training have no one number of operations, if they have none."""
         if self.batches:
             return "batches change their size during the training"
-        return "layers are frozen during the training" if self.freezing is not None else None
+        if self.freezing is not None:
+            return "layers are frozen during the training"
+        return "some steps have a second backward" if self.sharpness is not None else None
 
     def prepared(self, model: nn.Module) -> nn.Module:
         """The model after the changes of all techniques, in their order."""

@@ -28,6 +28,7 @@ from ..techniques.accumulation import KPolicy, pieces, size
 from ..techniques.freezing import front
 from ..techniques.schedule import rate
 from . import snapshot
+from .ascent import Ascent
 from .background import BackgroundWriter
 from .budget import Budget, Purse
 from .data import Batches, moved
@@ -162,6 +163,9 @@ class Trainer:
         if plan.freezing is not None:
             self._frozen_from = plan.freezing.start * samples
             self._front = front(self.engine.module, plan.freezing.layers)
+        self._ascent: Ascent | None = None
+        if plan.sharpness is not None:
+            self._ascent = Ascent(plan.sharpness, self.engine.module)
         self._at = snapshot.Position()
         self._rate: float | None = None  # as set last
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
@@ -358,7 +362,9 @@ class Trainer:
             engine.freeze(self._front)
         micro_batches = self._micro_batches(k)
         rank_samples = step_samples // self._world  # of this rank
-        mean_loss: torch.Tensor | None = None
+        ascent, mean_loss = self._ascent, cast("torch.Tensor | None", None)
+        climbs = ascent is not None and ascent.due(at.step)
+        loss_there = self._climb(micro_batches, rank_samples) if climbs else None
         measured = gradients.begin(at, k)
         for j, batch in enumerate(micro_batches):
             share = 1.0 if k == 1 else size(batch) / rank_samples
@@ -370,6 +376,9 @@ class Trainer:
             part = loss.detach() if k == 1 else loss.detach() * share
             mean_loss = part if mean_loss is None else mean_loss + part
         assert mean_loss is not None
+        if ascent is not None and loss_there is not None:
+            ascent.descend()
+            mean_loss = loss_there
         stepped = engine.step(want_norm=measured)
         if "weights" not in self._memory:
             self._memory |= memory.held(engine.module, engine.optimizer)
@@ -388,6 +397,19 @@ class Trainer:
         if at.step % LOOK_EVERY == 0 or at.step == 1:
             self._check_loss(float(mean_loss), stepped.applied)
         return mean_loss
+
+    def _climb(self, micro_batches: list[Any], rank_samples: int) -> torch.Tensor:
+        """Go to the point whose gradient the step takes; returns the loss of where it began."""
+        engine, total = self.engine, torch.zeros((), device=self.device)
+        for j, batch in enumerate(micro_batches):
+            share = size(batch) / rank_samples
+            with engine.micro_batch(last=j == len(micro_batches) - 1):
+                loss = self._loss(engine.model, batch) * share
+                engine.backward(loss)
+            total += loss.detach()
+        assert self._ascent is not None
+        self._ascent.climb()
+        return total
 
     def _first_loss(self, batch: Any) -> torch.Tensor:
         """The loss of the first micro-batch, with a count of what autograd keeps for backward."""
