@@ -10,7 +10,7 @@ from ..plan import Averaging, Plan
 from ..technique import Base
 
 _HALF_LIFE = 0.02  # shares of the samples
-_TAIL = 0.2
+_START = {"exponential": 0.0, "equal": 0.8}
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class WeightAverage(Base):
     start: float | None = None
 
     def __post_init__(self) -> None:
-        exponential = self.mode == "exponential"
-        if self.start is None:
-            object.__setattr__(self, "start", 0.0 if exponential else 1 - _TAIL)
-        if self.half_life is None and exponential:
-            object.__setattr__(self, "half_life", _HALF_LIFE)
+        # Two ways to write a default are one stack.
+        if self.start == _START.get(self.mode):
+            object.__setattr__(self, "start", None)
+        if self.half_life == _HALF_LIFE and self.mode == "exponential":
+            object.__setattr__(self, "half_life", None)
 
     def plan(self, plan: Plan) -> Plan:
         if self.mode not in ("exponential", "equal"):
             raise TechniqueRefused(f"ema: mode={self.mode!r}: write 'exponential' or 'equal'")
-        start = self.start or 0.0
+        start = _START[self.mode] if self.start is None else self.start
         if not 0 <= start < 1:
             raise TechniqueRefused(f"ema: start={start}: a share of the samples, from 0 to below 1")
         if self.half_life is not None and self.mode == "equal":
@@ -59,11 +59,15 @@ class WeightAverage(Base):
                 "ema does not go with zero stage 3: no rank has the weights to average; use stage "
                 "1 or 2"
             )
-        return replace(plan, averaging=Averaging(start, self.half_life))
+        half_life = _HALF_LIFE if self.half_life is None else self.half_life
+        return replace(
+            plan, averaging=Averaging(start, None if self.mode == "equal" else half_life)
+        )
 
     def predicts(self, plan: Plan) -> str:
-        if self.half_life is not None:
-            of = f"the weights with a half-life of {self.half_life:.3g} of the samples"
+        if plan.averaging is None or plan.averaging.half_life is None:
+            start = _START["equal"] if self.start is None else self.start
+            of = f"all weights after {start:.0%} of the samples"
         else:
-            of = f"all weights after {self.start:.0%} of the samples"
+            of = f"the weights with a half-life of {plan.averaging.half_life:.3g} of the samples"
         return f"evaluated and final: the average of {of}; one more pass over them a step"

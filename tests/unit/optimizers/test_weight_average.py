@@ -238,5 +238,18 @@ def test_options_that_cannot_be_are_refused_in_a_line(technique, plan, line):
     assert str(refused.value).startswith("ema")
 
 
+def test_two_ways_to_write_a_default_are_one_stack():
+    assert Stack.of("ema(start=0,half_life=0.02)").name == Stack.of("ema").name == "ema"
+    assert Stack.of("ema(mode=equal,start=0.8)").name == "ema:mode=equal"
+    claims = {
+        "ema": "a half-life of 0.02 of the samples",
+        "ema(mode=equal)": "all weights after 80% of the samples",
+        "ema(mode=equal,start=0)": "all weights after 0% of the samples",
+    }
+    for text, claim in claims.items():
+        assert claim in Stack.of(text).table(Plan(batch_size=8))
+        assert Stack.of(Stack.of(text).name).techniques == Stack.of(text).techniques
+
+
 def test_a_plan_without_it_keeps_no_average():
     assert trainer_of(stacked(), "baseline").engine.average is None
