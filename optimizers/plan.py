@@ -6,7 +6,7 @@ run.json, so that runs can be compared by their settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
@@ -17,6 +17,14 @@ from .comm_bytes import Wire
 from .communication import Communication
 
 Loss = Callable[[nn.Module, Any], torch.Tensor]  # (model, batch) → mean over the batch
+MakeRest = Callable[[list[torch.Tensor]], torch.optim.Optimizer]  # the user's, of some parameters
+# (model, what stands for its trained parameters, in order, the user's) → what steps all of them
+ComposeOptimizer = Callable[[nn.Module, Sequence[torch.Tensor], MakeRest], torch.optim.Optimizer]
+
+# (batch, share of the samples consumed before the step) → the batch that is trained on
+ChangeBatch = Callable[[Any, float], Any]
+
+RATE_FACTOR = "rate_factor"  # in a parameter group: its rate over the trainer's
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +70,37 @@ class Schedule:
     warmup: float = 0.0  # share of the sample budget
     floor: float = 1.0  # share of the base rate at the end; 1: constant after warm-up
     scaling: Literal["none", "linear", "sqrt"] = "none"  # with the samples of a step
+    shape: Literal["cosine", "linear", "wsd", "rex"] = "cosine"  # of the fall to the floor
+    decay: float = 1.0  # share of the sample budget in which a wsd falls
 
     @property
     def constant(self) -> bool:
         """True if every step has the base rate."""
         return self.warmup == 0 and self.floor == 1 and self.scaling == "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Averaging:
+    """Which steps' weights are averaged; both are shares of the sample budget."""
+
+    start: float  # steps that end after it count
+    half_life: float | None  # in which what a step counts for halves; None: all count alike
+
+
+@dataclass(frozen=True, slots=True)
+class Freezing:
+    """Which layers are trained at first only."""
+
+    start: float  # share of the sample budget
+    layers: float  # share of the layers, from the first
+
+
+@dataclass(frozen=True, slots=True)
+class Sharpness:
+    """How far away the gradient is taken, and in which steps."""
+
+    rho: float  # distance, a norm over all weights
+    every: int  # steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +137,13 @@ class Plan:
     bucket_mb: float | None = None
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     activations: ActivationBudget | None = None
+    averaging: Averaging | None = None
+    freezing: Freezing | None = None
+    sharpness: Sharpness | None = None
+    batches: tuple[ChangeBatch, ...] = ()  # changes of each batch, in order
     models: tuple[Callable[[nn.Module], nn.Module], ...] = ()  # changes of the model, in order
     optimizer: dict[str, object] = field(default_factory=dict)  # arguments beside the rate
+    compose_optimizer: ComposeOptimizer | None = None  # the user's with another beside it
     loader: LoaderOptions = field(default_factory=LoaderOptions)
     tf32: bool = False
     notes: tuple[str, ...] = ()
@@ -117,6 +156,15 @@ class Plan:
     def per_rank(self) -> int:
         """Samples that a rank draws for one batch."""
         return self.batch_size // self.world
+
+    @property
+    def why_operations_vary(self) -> str | None:
+        """Why samples of this training have no one number of operations, if they have none."""
+        if self.batches:
+            return "batches change their size during the training"
+        if self.freezing is not None:
+            return "layers are frozen during the training"
+        return "some steps have a second backward" if self.sharpness is not None else None
 
     def prepared(self, model: nn.Module) -> nn.Module:
         """The model after the changes of all techniques, in their order."""

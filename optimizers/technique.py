@@ -53,6 +53,17 @@ def only_exchange(name: str) -> frozenset[str]:
     return EXCHANGES - {name} | {"zero"}
 
 
+def rising(low: float, begin: float, end: float, done: float) -> float:
+    """``low`` up to a share ``begin`` of the samples, then a line to 1 at ``end``, where it stays.
+
+    Args:
+        done: share of the samples that is consumed.
+    """
+    if done >= end:
+        return 1.0
+    return low if done <= begin else low + (1 - low) * (done - begin) / (end - begin)
+
+
 def refuse_scaled_loss(name: str, plan: Plan) -> None:
     """Raises TechniqueRefused if the loss is scaled by a factor that changes.
 

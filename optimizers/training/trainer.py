@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -21,11 +22,13 @@ from probe.report.model import JsonValue
 
 from ..analysis import flops, memory, roofline
 from ..errors import TrainingFailed, UsageError
-from ..plan import Plan
+from ..plan import RATE_FACTOR, Plan
 from ..stack import Stack
 from ..techniques.accumulation import KPolicy, pieces, size
+from ..techniques.freezing import front
 from ..techniques.schedule import rate
 from . import snapshot
+from .ascent import Ascent
 from .background import BackgroundWriter
 from .budget import Budget, Purse
 from .data import Batches, moved
@@ -91,7 +94,8 @@ class Trainer:
             samples: to be consumed over all ranks; also the schedule's horizon.
             batch_size: |B|, over all ranks.
             optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
-            evaluate: gives metrics, called every ``eval_every`` samples and at the end.
+            evaluate: gives metrics, called every ``eval_every`` samples and at the end;
+                with the technique ``ema`` of the averaged weights.
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
             budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
@@ -155,6 +159,13 @@ class Trainer:
         self._gradients = GradientWatch(
             self.engine.module.parameters(), plan, compiled="compile" in self.stack
         )
+        self._frozen_from: float | None = None  # samples; None: nothing more is to be frozen
+        if plan.freezing is not None:
+            self._frozen_from = plan.freezing.start * samples
+            self._front = front(self.engine.module, plan.freezing.layers)
+        self._ascent: Ascent | None = None
+        if plan.sharpness is not None:
+            self._ascent = Ascent(plan.sharpness, self.engine.module)
         self._at = snapshot.Position()
         self._rate: float | None = None  # as set last
         # Asked once: a step that follows one of torch's kernels pays microseconds for each call.
@@ -183,6 +194,8 @@ class Trainer:
                 ridge = kept_ridge(torch.device(self.device), self.plan.precision.dtype)
                 bound = roofline.memory_bound(model, self._loss, sample, micro, self.plan, ridge)
                 counts = None if bound is None else {"memory_bound": bound, **asdict(ridge)}
+            if self.plan.why_operations_vary is not None:
+                return None, counts
             return flops.per_sample(model, self._loss, sample), counts
         finally:
             snapshot.set_random_state(before)
@@ -191,6 +204,8 @@ class Trainer:
 
     def fit(self, *, resume: bool = False) -> Result:
         """Train until a budget is used up or the target is reached.
+
+        With the technique ``ema`` the model then holds the averaged weights.
 
         Args:
             resume: continue from the newest snapshot, if there is one, with as many ranks as saved
@@ -238,6 +253,8 @@ class Trainer:
             self._run = run
             try:
                 ended = self._train(run, bar)
+                if self.engine.average is not None:
+                    self.engine.average.publish()
                 if self._writer is not None:
                     with run.phase("checkpoint"):
                         self._writer.finish()
@@ -294,6 +311,8 @@ class Trainer:
     def _utilised(self) -> flops.Utilisation:
         """The share of all ranks' peak that the steps reached, evaluations left out."""
         at = self._at
+        if self.plan.why_operations_vary is not None:
+            return flops.Utilisation(None, reason=self.plan.why_operations_vary)
         per_s = at.samples / self._world / at.train_seconds if at.train_seconds else 0.0
         peak = flops.peak(self.device, self.plan.precision.dtype) if self._flops else None
         return flops.utilisation(self._flops, per_s, peak)
@@ -338,9 +357,14 @@ class Trainer:
         step_samples = self._samples_of_step()
         if self._rate is None or not self._steady:
             self._set_rate((at.samples + step_samples) / self._samples, step_samples)
+        if self._frozen_from is not None and at.samples >= self._frozen_from:
+            self._frozen_from = None
+            engine.freeze(self._front)
         micro_batches = self._micro_batches(k)
         rank_samples = step_samples // self._world  # of this rank
-        mean_loss: torch.Tensor | None = None
+        ascent, mean_loss = self._ascent, cast("torch.Tensor | None", None)
+        climbs = ascent is not None and ascent.due(at.step)
+        loss_there = self._climb(micro_batches, rank_samples) if climbs else None
         measured = gradients.begin(at, k)
         for j, batch in enumerate(micro_batches):
             share = 1.0 if k == 1 else size(batch) / rank_samples
@@ -352,11 +376,16 @@ class Trainer:
             part = loss.detach() if k == 1 else loss.detach() * share
             mean_loss = part if mean_loss is None else mean_loss + part
         assert mean_loss is not None
+        if ascent is not None and loss_there is not None:
+            ascent.descend()
+            mean_loss = loss_there
         stepped = engine.step(want_norm=measured)
         if "weights" not in self._memory:
             self._memory |= memory.held(engine.module, engine.optimizer)
         at.step += 1
         at.samples += step_samples
+        if engine.average is not None and stepped.applied:
+            engine.average.add(at.samples / self._samples, step_samples / self._samples)
         values: dict[str, float | torch.Tensor] = {"loss": mean_loss, "samples": rank_samples}
         if measured:
             sigma2, seen = gradients.end(stepped, k, step_samples)
@@ -368,6 +397,19 @@ class Trainer:
         if at.step % LOOK_EVERY == 0 or at.step == 1:
             self._check_loss(float(mean_loss), stepped.applied)
         return mean_loss
+
+    def _climb(self, micro_batches: list[Any], rank_samples: int) -> torch.Tensor:
+        """Go to the point whose gradient the step takes; returns the loss of where it began."""
+        engine, total = self.engine, torch.zeros((), device=self.device)
+        for j, batch in enumerate(micro_batches):
+            share = size(batch) / rank_samples
+            with engine.micro_batch(last=j == len(micro_batches) - 1):
+                loss = self._loss(engine.model, batch) * share
+                engine.backward(loss)
+            total += loss.detach()
+        assert self._ascent is not None
+        self._ascent.climb()
+        return total
 
     def _first_loss(self, batch: Any) -> torch.Tensor:
         """The loss of the first micro-batch, with a count of what autograd keeps for backward."""
@@ -382,8 +424,14 @@ class Trainer:
 
     def _micro_batches(self, k: int) -> list[Any]:
         if self._splits:
-            return pieces(moved(next(self._batches), self.device), k)
-        return [moved(next(self._batches), self.device) for _ in range(k)]
+            return pieces(self._next_batch(), k)
+        return [self._next_batch() for _ in range(k)]
+
+    def _next_batch(self) -> Any:
+        batch = moved(next(self._batches), self.device)
+        for change in self.plan.batches:
+            batch = change(batch, self._at.samples / self._samples)
+        return batch
 
     def _set_rate(self, done: float, step_samples: int) -> None:
         plan = self.plan
@@ -392,7 +440,7 @@ class Trainer:
             return
         self._rate = lr
         for group in self.engine.optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group.get(RATE_FACTOR, 1.0)
 
     def _check_loss(self, loss: float, applied: bool) -> None:
         self._at.losses.append(loss)
@@ -412,7 +460,9 @@ class Trainer:
         with self._watch.paused():
             trained_s = at.seconds
             self.engine.module.eval()
-            with run.phase("eval"), torch.no_grad():
+            average = self.engine.average
+            shown = contextlib.nullcontext() if average is None else average.in_place()
+            with run.phase("eval"), torch.no_grad(), shown:
                 metrics = {
                     name: float(value) for name, value in self._evaluate(self.engine.module).items()
                 }

@@ -57,7 +57,12 @@ class GradientVariance:
         self._armed = True
         self._squares, self._sums = [], []
         if not self._handles:
-            self._handles = [p.register_hook(self._saw) for p in self._parameters]
+            self._handles = [
+                # Some may be frozen by now.
+                parameter.register_hook(self._saw)
+                for parameter in self._parameters
+                if parameter.requires_grad
+            ]
         self.spent_s = time.perf_counter() - begin
 
     def _saw(self, gradient: torch.Tensor) -> None:

@@ -22,7 +22,16 @@ from optimizers.techniques.zero import Zero
 from optimizers.training.engines import make_engine
 from optimizers.training.ranks import leaving
 from optimizers.training.variance import GradientVariance
-from tests.unit.optimizers.models import CLASSES, WIDTH, loss, samples, stacked, two_pass
+from tests.unit.optimizers.models import (
+    CLASSES,
+    WIDTH,
+    Mixed,
+    MixedSamples,
+    loss,
+    samples,
+    stacked,
+    two_pass,
+)
 
 TRAINED, TARGET = 20_000, 0.8
 precision.cpu_has_bf16 = lambda: True  # these models are small enough for it on any CPU
@@ -178,14 +187,17 @@ class Stopped(Exception):
     """As if the job had been killed."""
 
 
-def resume(stack: str, folder: str):
-    """Weights of a training that stopped after 8 steps and went on, and of one that did not."""
-    found = []
+def resume(stack: str, folder: str, kind: str = "stacked"):
+    """How far a training that stopped after 8 steps and went on is from one that did not.
+
+    ``ranks``: how far apart the ranks are at the end of the latter.
+    """
+    weights = []
     for name, stops in (("whole", (None,)), ("parts", (8, None))):
         for stop in stops:
             trainer = Trainer(
-                stacked(dropout=0.1),
-                samples(256),
+                Mixed(dropout=0.1) if kind == "mixed" else stacked(dropout=0.1),
+                MixedSamples() if kind == "mixed" else samples(256),
                 loss,
                 stack=Stack.of(stack),
                 samples=16 * 32,
@@ -206,11 +218,16 @@ def resume(stack: str, folder: str):
             trainer._step = step
             with contextlib.suppress(Stopped):
                 assert trainer.fit(resume=True).steps == 16
-        found.append(
+        weights.append(
             torch.cat([p.detach().float().flatten() for p in trainer.engine.module.parameters()])
         )
         trainer.engine.close()
-    return {"off": float((found[0] - found[1]).abs().max())}
+    of_ranks = [torch.empty_like(weights[0]) for _ in range(dist.get_world_size())]
+    dist.all_gather(of_ranks, weights[0])
+    return {
+        "off": float((weights[0] - weights[1]).abs().max()),
+        "ranks": max(float((other - of_ranks[0]).abs().max()) for other in of_ranks),
+    }
 
 
 def _agree(k: int) -> bool:

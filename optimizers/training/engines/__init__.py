@@ -5,7 +5,7 @@ The trainer's loop is the same over all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ...plan import Plan
+from ..weight_average import WeightAverage
 
 MakeOptimizer = Callable[..., torch.optim.Optimizer]  # (parameters, lr=…, **arguments)
 
@@ -32,6 +33,7 @@ class Engine(Protocol):
     module: nn.Module  # the user's, prepared
     model: nn.Module  # what the loss calls
     optimizer: torch.optim.Optimizer  # whose rate is set
+    average: WeightAverage | None  # of the weights, where the plan asks for one
 
     def micro_batch(self, *, last: bool) -> AbstractContextManager[Any]:
         """Around forward and backward of one micro-batch; ranks average in the last one."""
@@ -45,6 +47,13 @@ class Engine(Protocol):
 
     def step(self, *, want_norm: bool) -> Stepped:
         """Clip, step, clear the gradients."""
+
+    def freeze(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Train these no longer, from the next step on.
+
+        Raises:
+            TechniqueRefused: this engine trains what it was made with to the end.
+        """
 
     def save(self, folder: Path) -> None:
         """Write this rank's state into an empty folder."""

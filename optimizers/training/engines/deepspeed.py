@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from ...errors import TechniqueRefused, UsageError
 from ...plan import Plan
 from ...techniques.precision import accept_floats
 from ...techniques.zero import configuration
+from ..weight_average import average_of
 from . import MakeOptimizer, Stepped
+
+_AVERAGE = "average.pt"
 
 
 class ZeroEngine:
@@ -49,6 +53,7 @@ class ZeroEngine:
             model=self.module, optimizer=optimizer, config=configuration(plan, micro_batch)
         )
         self.model = self._engine
+        self.average = average_of(plan, self.module, parameters)
 
     @contextlib.contextmanager
     def micro_batch(self, *, last: bool) -> Any:
@@ -71,8 +76,15 @@ class ZeroEngine:
         norm = self._engine.get_global_grad_norm() if want_norm else None
         return Stepped(None if norm is None else float(norm), self._engine.skipped_steps == skipped)
 
+    def freeze(self, parameters: Iterable[nn.Parameter]) -> None:
+        raise TechniqueRefused(
+            "zero does not go with freezing: DeepSpeed divides the parameters that it was made with"
+        )
+
     def save(self, folder: Path) -> None:
         self._engine.save_checkpoint(str(folder), tag="engine")
+        if self.average is not None and dist.get_rank() == 0:  # the same on all of them
+            torch.save(self.average.state(), folder / _AVERAGE)
 
     def files(self) -> None:
         """DeepSpeed writes its state itself."""
@@ -85,6 +97,13 @@ class ZeroEngine:
                 "many"
             )
         self._engine.load_checkpoint(str(folder), tag="engine")
+        if self.average is not None:
+            saved = folder / _AVERAGE
+            self.average.restore(
+                torch.load(saved, map_location=self._plan.device, weights_only=True)
+                if saved.exists()
+                else None
+            )
 
     def close(self) -> None:
         self._engine.destroy()

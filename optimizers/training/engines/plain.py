@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...communication import Communication, hook
 from ...errors import UsageError
 from ...plan import Plan
 from ...techniques.precision import Masters, accept_floats
+from ..weight_average import average_of
 from . import MakeOptimizer, Stepped
 
 _NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
@@ -38,14 +39,20 @@ class PlainEngine:
         self._parameters = [p for p in self.module.parameters() if p.requires_grad]
         self._masters: Masters | None = None
 
-        def optimizer_of(parameters: Any) -> torch.optim.Optimizer:
+        def users(parameters: Any) -> torch.optim.Optimizer:
             return make(parameters, lr=plan.lr, **plan.optimizer)
+
+        def optimizer_of(parameters: Any) -> torch.optim.Optimizer:
+            if plan.compose_optimizer is None:
+                return users(parameters)
+            return plan.compose_optimizer(self.module, parameters, users)
 
         if precision.mode == "master":
             self._masters = Masters(self._parameters, optimizer_of)
             self.optimizer, self._stepped = self._masters.optimizer, self._masters.copies
         else:
             self.optimizer, self._stepped = optimizer_of(self._parameters), self._parameters
+        self.average = average_of(plan, self.module, self._stepped)
         self.model: Any = self._distributed() if plan.world > 1 else self.module
         self._scaler = torch.amp.GradScaler(plan.device) if precision.scaled else None
         self._communication: Communication | None = None
@@ -118,6 +125,13 @@ class PlainEngine:
         wanted = float(norm) if want_norm and norm is not None else None
         return Stepped(wanted, applied, norm_s)
 
+    def freeze(self, parameters: Iterable[nn.Parameter]) -> None:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+            parameter.grad = None
+        if self._plan.world > 1:
+            self.model = self._distributed()  # which would wait for their gradients for ever
+
     def save(self, folder: Path) -> None:
         for name, content in self.files().items():
             torch.save(content, folder / name)
@@ -134,6 +148,7 @@ class PlainEngine:
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self._scaler.state_dict() if self._scaler else None,
                 "masters": [c.detach() for c in self._masters.copies] if self._masters else None,
+                "average": self.average.state() if self.average else None,
             }
         return files
 
@@ -157,6 +172,8 @@ class PlainEngine:
             self._scaler.load_state_dict(state["scaler"])
         if self._masters is not None:
             self._masters.restore(state["masters"])
+        if self.average is not None:
+            self.average.restore(state.get("average"))
         if self._communication is not None and same_ranks:  # else what was not sent is dropped
             self._communication.restore(read(folder / f"hook-{dist.get_rank()}.pt"))
 
