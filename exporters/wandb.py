@@ -33,8 +33,10 @@ class WeightsAndBiases:
         id_ = re.sub(r"[^A-Za-z0-9_-]+", "-", run.id)[:60]
         home = output / "wandb"
         home.mkdir(parents=True, exist_ok=True)
+        others = wandb.run is not None  # a run of the caller's goes on
         settings = wandb.Settings(
             silent=True,
+            reinit="create_new",
             console="off",
             disable_git=True,
             save_code=False,
@@ -56,6 +58,9 @@ class WeightsAndBiases:
                 offline.log(dict(row.values), step=row.step)
             offline.summary.update(dict(logged.final.values))
             offline.finish()
+            if not others:
+                # On a busy machine the file lacks its last records when a run has finished, or all.
+                wandb.teardown()
             (made,) = Path(folder).glob("wandb/offline-run-*")
             for old in home.glob(f"offline-run-*-{id_}"):
                 shutil.rmtree(old)

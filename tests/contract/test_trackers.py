@@ -94,3 +94,22 @@ def test_a_tracker_that_is_not_installed_is_named(
     with pytest.raises(ExportRefused, match=f"pip install {name}"):
         exporter_of(name).export(trained, tmp_path / "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_wandb_run_of_the_callers_goes_on(trained: StoredRun, tmp_path: Path) -> None:
+    import wandb
+
+    settings = wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True)
+    callers = wandb.init(mode="offline", dir=tmp_path, project="callers", settings=settings)
+    try:
+        exporter_of("wandb").export(trained, tmp_path / "exported")
+        assert wandb.run is callers
+        callers.log({"loss": 1.0})
+        assert callers.summary["loss"] == 1.0 and "energy_final" not in str(callers.summary)
+    finally:
+        callers.finish()
+        wandb.teardown()
+    (read,) = READERS["wandb"](tmp_path / "exported")
+    assert read["energy_final/total_j"][0][1] == pytest.approx(
+        trained.report.total.energy_j, rel=1e-6
+    )
