@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,12 @@ LOSS = nn.MSELoss()
 def loop(function: Loop) -> Loop:
     LOOPS[function.__name__] = function
     return function
+
+
+def _waits(thread: threading.Thread) -> bool:
+    """Whether a thread is inside ``Thread.join``."""
+    frame = sys._current_frames()[thread.ident or 0]
+    return frame.f_code.co_name in ("join", "_wait_for_tstate_lock")
 
 
 def batches(number: int = STEPS, **options: Any) -> DataLoader[Any]:
@@ -776,11 +783,13 @@ def in_a_thread(t: Truth) -> Iterator[Any]:
 @loop
 def several_trainings_in_turn(t: Truth) -> Iterator[Any]:
     """Threads one after the other, after a training of the main thread."""
+    main = threading.current_thread()
     models = [Net() for _ in range(3)]
     yield models, None
 
     def train(model: Any) -> None:
-        time.sleep(0.01)  # until the main thread has come to wait for this one
+        while threading.current_thread() is not main and not _waits(main):
+            time.sleep(0.001)  # until the main thread has come to wait for this one
         optimizer = sgd(model)
         for x, y in batches():
             LOSS(model(x), y).backward()
