@@ -345,7 +345,7 @@ def check_training(found: list[dict[str, Any]], name: str, case: dict[str, Any])
         assert [int(v[f"{name}/sent"]) for v in found] == [2 * whole, whole] * (world // 2)
 
 
-@pytest.mark.parametrize("world", RANKS)
+@pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
 @pytest.mark.parametrize("cases", [small, pytest.param(every, marks=pytest.mark.full)])
 def test_what_arrives_and_what_is_sent_are_as_the_papers_say(
     cases: Any, world: int, tmp_path: Path

@@ -20,6 +20,7 @@ from tests.fakes import processes
 from tests.fakes.failing_calls import ERRORS, failing_calls
 from tests.fakes.nvml import NvmlRig
 from tests.fakes.processes import AWAIT_RECORDER, wait_until
+from tests.fakes.selection import one_in
 from tests.fakes.small_disk import small_file_system
 
 PROVE = bool(os.environ.get("PROVE"))
@@ -77,7 +78,7 @@ def recorded(run: Path, ends: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("number", range(10 if PROVE else 1))
-@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("error", one_in(2, ERRORS))
 def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Path) -> None:
     """The training is as it was, the run opens, and what lies outside the spell was recorded."""
     random = np.random.default_rng([ERRORS[error], number])

@@ -25,6 +25,7 @@ from probe.report.build import run_report as report_of  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 SCRIPT = SCRIPTS / "train_resumable.py"
+FULL = pytest.mark.full
 KILLS = 20 if os.environ.get("PROVE") else 1
 
 
@@ -130,15 +131,22 @@ def run_elastic(folder: Path, ranks: int, steps: int, *options: str) -> list[str
     return lines(log)[before:]
 
 
-def test_other_numbers_of_ranks_go_on_with_the_same_losses(tmp_path: Path) -> None:
-    """4, then 2, then 3 ranks: as one process that never stopped."""
+@pytest.mark.parametrize(
+    "attempts",
+    [((2, 11, 0), (3, 30, 10)), pytest.param(((4, 11, 0), (2, 22, 10), (3, 30, 20)), marks=FULL)],
+    ids=["2,3", "4,2,3"],
+)
+def test_other_numbers_of_ranks_go_on_with_the_same_losses(
+    attempts: tuple[tuple[int, int, int], ...], tmp_path: Path
+) -> None:
+    """(ranks, until which step, from which): as one process that never stopped."""
     alone = tmp_path / "alone"
     alone.mkdir()
     expected = [float(line.split()[1]) for line in run_elastic(alone, 1, 30)]
     assert len(expected) == 30
     folder = tmp_path / "elastic"
     folder.mkdir()
-    for ranks, until, begins in ((4, 11, 0), (2, 22, 10), (3, 30, 20)):
+    for ranks, until, begins in attempts:
         attempt = run_elastic(folder, ranks, until)
         assert [int(line.split()[0]) for line in attempt] == list(range(begins, until))
         losses = [float(line.split()[1]) for line in attempt]

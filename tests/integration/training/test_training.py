@@ -153,6 +153,7 @@ def test_ranks_end_together_whatever_each_of_them_sees():
     assert found == {"ended": "target", "samples": 512, "evaluations": 2, "timed": "time"}
 
 
+@pytest.mark.full
 def test_ranks_agree_on_the_k_that_was_measured():
     found = two_ranks("train", "accumulation(k=optimal)")["accumulation(k=optimal)"]
     assert found["reached"] and found["ranks_agree"]

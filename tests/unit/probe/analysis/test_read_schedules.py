@@ -15,12 +15,12 @@ from tests.fakes.read_schedules import closure, outcome, random_schedule
 def test_no_schedule_raises_and_rows_add_up() -> None:
     """benchmarks/energy/read_schedules.py goes through 2,000 of them."""
     seen = 0
-    for seed in range(12):
+    for seed in range(8):
         result = outcome(random_schedule(seed, 20.0))
         if result.energy_j is not None:
             assert closure(result) <= 1e-9, seed
             seen += 1
-    assert seen >= 9
+    assert seen >= 6
 
 
 def updates_of(time_s: Floats, joules: Floats) -> Updates:
