@@ -55,15 +55,16 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	@$(RUN) -m docs.site
 
-# Two workers share two cores; then come those that mostly wait, three at a time, and at last those that
-# measure a processor's time, one by one. Of those that share a core each gets one thread: OpenMP's threads
+# Three workers share two cores, as some tests wait; then come those that mostly wait, and at last those that
+# measure a processor's time, one by one: of these parts only the files are read that have any. Of those that share a core each gets one thread: OpenMP's threads
 # wait for each other by spinning, which takes ten times as long there. Lint runs beside the first part.
 # The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
-SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not paced and not full"
-PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full"
-ALONE := -m "alone and not gpu and not full"
+MARKED = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
+SHARED := -n 3 --dist loadgroup -m "not gpu and not alone and not paced and not full"
+PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
+ALONE := -m "alone and not gpu and not full" $(call MARKED,alone)
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
