@@ -274,7 +274,7 @@ def members(tmp_path: Path, script: str, *arguments: str) -> list[tuple[int, str
     return [(m["steps"], m["status"]) for m in value["group"]["members"]]
 
 
-@pytest.mark.parametrize("start", ["spawn", "fork"])
+@pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=pytest.mark.full)])
 def test_a_pools_workers_keep_every_step_though_it_terminates_them(
     start: str, tmp_path: Path
 ) -> None:
@@ -283,7 +283,7 @@ def test_a_pools_workers_keep_every_step_though_it_terminates_them(
     assert {status for _, status in found} == {"finished"}
 
 
-@pytest.mark.parametrize("start", ["spawn", "fork"])
+@pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=pytest.mark.full)])
 def test_hogwild(start: str, tmp_path: Path) -> None:
     assert members(tmp_path, HOGWILD, start) == [(10, "finished"), (10, "finished")]
 
