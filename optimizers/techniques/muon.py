@@ -24,9 +24,10 @@ from ..technique import Base
 class Muon(Base):
     """Momentum, made orthogonal by five Newton–Schulz iterations; torch's (2.9 or later).
 
-    Hidden matrices are weights of ``nn.Linear`` that are neither in the first nor the last layer
-    with matrices, in the order in which layers were registered, nor tied with an embedding. Names
-    do not matter.
+    Hidden matrices are weights of ``nn.Linear`` and of layers like it (a matrix ``weight``, perhaps
+    a ``bias``: the ``Conv1D`` of GPT-2 in transformers) that are neither in the first nor the last
+    layer with matrices, in the order in which layers were registered, nor tied with an embedding.
+    Names of layers do not matter.
 
     Without ``lr`` a step has the trainer's rate and the size of one of AdamW, so a rate that suits
     AdamW suits both (Liu et al.). With ``lr`` it has that rate, and the size of Jordan et al.; the
@@ -79,8 +80,8 @@ class Muon(Base):
             (matrices if id(parameter) in hidden else others).append(weight)
         if not matrices:
             raise TechniqueRefused(
-                "muon: the model has no hidden matrix: no nn.Linear between its first and its last "
-                "layer; leave muon out"
+                "muon: the model has no hidden matrix: no linear layer between its first and its "
+                "last one; leave muon out"
             )
         own = torch.optim.Muon(
             matrices,
@@ -106,8 +107,17 @@ def hidden_matrices(model: nn.Module) -> set[int]:
         for layer in (*layers[:1], *layers[-1:], *embeddings)
         for parameter in layer.parameters(recurse=False)
     }
-    linear = {id(layer.weight) for layer in layers if isinstance(layer, nn.Linear)}
+    linear = {id(layer.weight) for layer in layers if _is_linear(layer)}
     return linear - left_out
+
+
+def _is_linear(layer: nn.Module) -> bool:
+    """Whether a layer multiplies by one matrix, and adds a bias or nothing."""
+    own = dict(layer.named_parameters(recurse=False))
+    weight, bias = own.pop("weight", None), own.pop("bias", None)
+    if weight is None or weight.ndim != 2 or own:
+        return False
+    return bias is None or (bias.ndim == 1 and len(bias) in weight.shape)
 
 
 class Side(torch.optim.Optimizer):

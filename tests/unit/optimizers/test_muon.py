@@ -138,7 +138,7 @@ class TiedInside(nn.Module):
 
 
 def test_hidden_matrices_are_found_without_names():
-    attention = {"d.out_proj.weight"}  # its packed projections are no nn.Linear
+    attention = {"d.out_proj.weight"}  # its packed projections are not the weight of a layer
     assert hidden(Tied(tied=False)) == {"c.0.weight", "c.1.weight"} | attention
     assert hidden(Tied(tied=True)) == {"c.0.weight", "c.1.weight"} | attention
     assert hidden(TiedInside()) == {"b.weight"}
@@ -146,6 +146,31 @@ def test_hidden_matrices_are_found_without_names():
     assert hidden(convolutions) == set()
     assert hidden(nn.Sequential(convolutions, nn.LayerNorm(4), nn.Linear(4, 2))) == {"0.2.weight"}
     assert hidden(nn.Linear(2, 2)) == hidden(nn.LayerNorm(2)) == set()
+
+
+def test_a_gpt2_of_transformers_has_hidden_matrices():
+    """Its layers are not nn.Linear; its last one is tied with the embedding."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=32, n_positions=8)
+    model = transformers.GPT2LMHeadModel(config)
+    parts = ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    assert hidden(model) == {
+        f"transformer.h.{layer}.{part}.weight" for layer in range(2) for part in parts
+    }
+
+
+def test_tables_that_multiply_nothing_are_no_hidden_matrices():
+    class Shifted(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.middle, self.last = (nn.Linear(4, 4) for _ in range(3))
+            self.table = nn.Parameter(torch.zeros(9, 4))  # as of relative places
+
+    assert hidden(nn.Sequential(nn.Linear(4, 4), Shifted(), nn.Linear(4, 4))) == {
+        "1.first.weight",
+        "1.middle.weight",
+        "1.last.weight",
+    }
 
 
 def test_a_model_without_hidden_matrices_is_refused_in_a_line():
