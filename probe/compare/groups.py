@@ -60,11 +60,14 @@ class Campaign:
         sides: Sequence[tuple[str, Sequence[Path]]],
         target: str | Target | None = None,
         left_out: Sequence[str] = (),
+        *,
+        equal_work: bool = False,
     ) -> Campaign:
         """Read the runs in these directories; those that did not finish are left out.
 
         Args:
             left_out: lines about runs that were left out before.
+            equal_work: compare to no target, though the runs were given one.
 
         Raises:
             UsageError: the base, or every other side, has no finished run.
@@ -93,7 +96,7 @@ class Campaign:
         check_apart(read)
         remarks += check_simulated(read)
         asked = Target.of(target) if isinstance(target, str) else target
-        if asked is None:
+        if asked is None and not equal_work:
             asked = common_target([run for _, runs in read for run in runs])
         every = [run for _, runs in read for run in runs]
         if asked is not None:
