@@ -86,7 +86,7 @@ def analyse(trials: CardTrials, tolerance: float = TOLERANCE) -> Pages:
             arm: {b: done[b, arm] for b in blocks if (b, arm) in done} for arm in (BASE, *names)
         }
         campaign = _campaign(runs)
-        question, remarks = campaign.question(tolerance), (*campaign.left_out, *campaign.remarks)
+        question, remarks = campaign.question(tolerance), campaign.warnings()
         judged, tests = judge(_pairs(campaign, runs, question))
         if campaign.target is not None:
             # To the target quality is judged; a sample costs what it costs.

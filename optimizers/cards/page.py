@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from probe.compare.formats import phase_tables
 from probe.compare.gain import Gain, Verdict, closed
@@ -37,16 +38,22 @@ def index(cards: CardSet) -> str:
         by_name = {row.quantity: row for row in card.measured}
         name = card.page.removeprefix("cards/")
         amounts = [_short(by_name.get(quantity)) for quantity in _UNITS]
-        link = f"[{cell(card.technique)}]({name})"
+        link = f"[{_code(card.technique)}]({name})"
         lines.append(_row([GLYPHS[card.verdict], link, card.verdict, *amounts]))
-    lines += ["", _how_sure(cards), ""]
+    lines += ["", *_no_joules(cards.cards), _how_sure(cards), ""]
     return "\n".join([*lines, *(f"- {prose(remark)}" for remark in cards.remarks)]).rstrip() + "\n"
+
+
+def _no_joules(cards: Sequence[Card]) -> list[str]:
+    if any(row.quantity == ENERGY for card in cards for row in card.measured):
+        return []
+    return ["Joules: no meter measured them (`probe doctor` says why).", ""]
 
 
 def page(pages: Pages, card: Card) -> str:
     """The card of one technique."""
     cards = pages.cards
-    lines = [f"# {GLYPHS[card.verdict]} {cell(card.technique)}: {card.verdict}", ""]
+    lines = [f"# {GLYPHS[card.verdict]} {_code(card.technique)}: {card.verdict}", ""]
     lines += [prose(card.what), "", f"**{card.verdict}**: {prose(card.reason)}", ""]
     settings = f"{_code(card.settings)}, " if card.settings else ""
     lines += [
@@ -193,8 +200,13 @@ def _beside(comparison: Comparison) -> list[str]:
 
 
 def _phases(report: ComparisonReport) -> list[str]:
+    """Seconds, and joules where a meter measured them."""
+    comparison = report.comparisons[0]
+    if comparison.energy_j.provenance is not Provenance.MEASURED:
+        energy_j = replace(comparison.energy_j, provenance=None)
+        comparison = replace(comparison, energy_j=energy_j, verdict_by="time")
     lines = ["## By phase", ""]
-    for table in phase_tables(report, report.comparisons[0]):
+    for table in phase_tables(report, comparison):
         lines += table_of(table)
     return lines
 

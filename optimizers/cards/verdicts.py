@@ -56,9 +56,9 @@ def reason(verdict: Word, rows: Sequence[Measured], comparison: Comparison) -> s
         )
     if comparison.runs < 2:
         return f"one seed: no interval; {RUNS_NEEDED}"
-    if comparison.reason and not comparison.reason.endswith(CONTAINS_ZERO):
-        return comparison.reason
-    parts = [f"{NAMES[row.quantity]}{_possible(row)}" for row in rows if closed(row.interval)]
+    why = comparison.reason
+    parts = [why] if why and not why.endswith(CONTAINS_ZERO) else []
+    parts += [f"{NAMES[row.quantity]}{_possible(row)}" for row in rows if closed(row.interval)]
     own = [NAMES[row.quantity] for row in rows if row.verdict is not row.adjusted_verdict]
     if own:
         parts.append(f"{' and '.join(own)} would have a verdict as the only question")

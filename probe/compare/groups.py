@@ -128,8 +128,9 @@ class Campaign:
         metric, higher = self.judged or (None, None)
         return Question(self.target, tolerance, metric, higher)
 
-    def _remarks(self) -> list[str]:
-        lines = [*self.remarks]
+    def warnings(self) -> list[str]:
+        """Lines about runs that are left out, and about how the others were read."""
+        lines = [*self.left_out, *self.remarks]
         if len({_has_startup(trial) for side in self.sides for trial in side.trials}) > 1:
             lines.append(
                 "some of these runs were recorded before start-up and inference were phases: there "
@@ -159,7 +160,7 @@ class Campaign:
             early_ends_at=[StageEnd(share, value) for share, value in self.marks.items()],
             tolerance_percent=100 * tolerance,
             left_out=self.left_out,
-            warnings=[*self.left_out, *self._remarks()],
+            warnings=self.warnings(),
         )
 
 

@@ -105,12 +105,12 @@ def test_cards_that_are_killed_go_on(
         "after Holm's adjustment",
     ):
         assert part in text, part
-    assert "[clipping](clipping.md)" in (pages / "README.md").read_text(encoding="utf-8")
+    assert "[`clipping`](clipping.md)" in (pages / "README.md").read_text(encoding="utf-8")
     # Once more, without a command: nothing is trained, the pages are made anew.
     (pages / "clipping.md").unlink()
     assert ended("--dir", str(tmp_path / "cards")) == 0
     output = capsys.readouterr()
-    assert "| clipping" not in output.err and "[clipping](clipping.md)" in output.out
+    assert "| clipping" not in output.err and "[`clipping`](clipping.md)" in output.out
     assert (pages / "clipping.md").read_text(encoding="utf-8") == text
     assert len(done(tmp_path)) == trials
     assert ended("sam", "--dir", str(tmp_path / "cards")) == 1
@@ -132,7 +132,7 @@ def test_a_technique_that_fails_here_ends_no_other_one(
     assert "the loss is not finite" in cards["sam"]["reason"]
     assert cards["ema"]["seeds"] == 2
     page = (tmp_path / "cards/cards/zero.md").read_text(encoding="utf-8")
-    assert page.startswith("# – zero: not measured here\n") and "- Measured: nothing" in page
+    assert page.startswith("# – `zero`: not measured here\n") and "- Measured: nothing" in page
     assert "Zk93xQv7LmT2pRw8" not in page
     assert "Joules: " in (tmp_path / "cards/cards/ema.md").read_text(encoding="utf-8")
     tried = len([*(tmp_path / "cards/trials").iterdir()])
@@ -152,6 +152,7 @@ def test_a_technique_that_fails_here_ends_no_other_one(
         (["ema", "--", "false", "{stack}", "{seed}"], "the trial base of block 0 ended with 1"),
         (["ema", "--", "true", "{stack}", "{seed}"], "0 finished runs, not one"),
         (["ema", "--", "nosuchprogram", "{stack}", "{seed}"], "cannot run 'nosuchprogram'"),
+        (["--technique", "nonsense", "ema", "--", "true"], "no technique is called 'nonsense'"),
         (["ema"], "there are no cards in"),
         ([], "there are no cards in"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ NULL, CHEAPER = Technique(), Technique(seconds=0.9)
 TARGET = Question(Target("loss", False, 1.0), metric="loss", higher=False)
 WORK = Question(metric="loss", higher=False)
 LOSS, PEAK = 2.0, 4e9
+AT_FULL_SIZE = pytest.param(400, marks=[] if "PROVE" in os.environ else pytest.mark.full)
 MODES = pytest.mark.parametrize("question", [TARGET, WORK], ids=["to target", "equal work"])
 
 
@@ -68,14 +70,14 @@ def words(techniques: Sequence[Technique], question: Question, seeds: range) -> 
 
 
 @MODES
-@pytest.mark.parametrize("campaigns", [24, pytest.param(400, marks=pytest.mark.full)])
+@pytest.mark.parametrize("campaigns", [24, AT_FULL_SIZE])
 def test_a_technique_that_does_nothing_gets_no_evidence(campaigns: int, question: Question) -> None:
     counted = Counter(word for (word,) in words([NULL], question, range(campaigns)))
     assert counted[Word.NO_EVIDENCE] >= 0.95 * campaigns, counted
 
 
 @MODES
-@pytest.mark.parametrize("campaigns", [8, pytest.param(400, marks=pytest.mark.full)])
+@pytest.mark.parametrize("campaigns", [8, AT_FULL_SIZE])
 def test_several_that_do_nothing_get_no_more_verdicts_together(
     campaigns: int, question: Question
 ) -> None:
@@ -87,7 +89,7 @@ def test_several_that_do_nothing_get_no_more_verdicts_together(
     assert wrong <= max(1, 0.05 * campaigns)
 
 
-@pytest.mark.parametrize("campaigns", [20, pytest.param(400, marks=pytest.mark.full)])
+@pytest.mark.parametrize("campaigns", [20, AT_FULL_SIZE])
 def test_a_tenth_less_time_pays_and_does_so_again_on_fresh_seeds(campaigns: int) -> None:
     first = words([CHEAPER], WORK, range(campaigns))
     fresh = words([CHEAPER], WORK, range(1_000_000, 1_000_000 + campaigns))
