@@ -62,7 +62,6 @@ def page(pages: Pages, card: Card) -> str:
         f"- {_where(cards)}",
         f"- Seeds, each without and with it: {card.seeds} of {cards.seeds}",
         f"- Command: {_code(shlex.join(cards.command))}",
-        *([f"- Failed: {prose(card.failed)}"] if card.failed else []),
         "",
         "## Predicted and measured",
         "",
@@ -95,7 +94,7 @@ def _how_sure(cards: CardSet) -> str:
     return (
         f"Intervals are 95 %, over pairs of one seed. All cards together ask {cards.tests} "
         f"questions. A gain, and a loss without a gain, needs p < 5 % after Holm's adjustment for "
-        "all of them, so that a false verdict anywhere among the cards has a chance of 5 %. Beside "
+        "all of them, so that the chance of any false one among the cards is 5 % at most. Beside "
         "a gain a loss counts by its own interval. Quality counts beyond "
         f"{percent(cards.tolerance_percent)}."
     )

@@ -9,6 +9,7 @@ Beside the files of an ablation, the folder holds::
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from .design import BASE, CardDesign
 
 _FAILED = "failed.jsonl"
 _LONGEST = 300
+_EXCEPTION = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*: ")  # as a traceback's last line begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,9 @@ class CardTrials(Ablation):
 
 
 def _last_line(log: Path | None) -> str:
+    """Without the name of an exception's class, and without secrets; "" if there is none."""
     if log is None:
         return ""
     lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    return short(
-        redact_text(next((line for line in reversed(lines) if line.strip()), "")), _LONGEST
-    )
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return short(redact_text(_EXCEPTION.sub("", last)), _LONGEST)

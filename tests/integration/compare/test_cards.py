@@ -23,9 +23,10 @@ from tests.scripts import SCRIPTS
 PRETENDING = """
 import sys, time
 import probe
+from probe.errors import UsageError
 stack, seed = sys.argv[1], int(sys.argv[2])
 if "zero" in stack:
-    sys.exit("zero needs DeepSpeed: --api-key=Zk93xQv7LmT2pRw8")
+    raise UsageError("zero needs DeepSpeed: --api-key=Zk93xQv7LmT2pRw8")
 if "sam" in stack and seed:
     sys.exit("the loss is not finite")
 with probe.watch(name=stack, data="none", config={"seed": seed}) as run:
@@ -127,7 +128,7 @@ def test_a_technique_that_fails_here_ends_no_other_one(
     result = json.loads(capsys.readouterr().out)
     cards = {card["technique"]: card for card in result["cards"]}
     assert cards["zero"]["verdict"] == "not measured here" and cards["zero"]["seeds"] == 0
-    assert "zero needs DeepSpeed" in cards["zero"]["reason"]
+    assert cards["zero"]["reason"].startswith("seed 0 ended badly: zero needs DeepSpeed")
     assert cards["sam"]["verdict"] == "no evidence" and cards["sam"]["seeds"] <= 1
     assert "the loss is not finite" in cards["sam"]["reason"]
     assert cards["ema"]["seeds"] == 2

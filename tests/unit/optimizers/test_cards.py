@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 from optimizers.cards.about import about
-from optimizers.cards.analysis import Judged, file_names, judge
+from optimizers.cards.analysis import Judged, Pages, file_names, judge
 from optimizers.cards.design import BASE, CardDesign
-from optimizers.cards.model import GLYPHS, Word
+from optimizers.cards.model import GLYPHS, Card, CardSet, Word
+from optimizers.cards.page import index, page
 from optimizers.cards.quantities import Pairs
 from optimizers.cards.trials import CardTrials, Failed
 from optimizers.errors import UsageError
@@ -171,6 +173,75 @@ def test_a_missed_target_and_another_model_give_no_gain() -> None:
     assert result.word is Word.NO_EVIDENCE and "target missed by 1 of 5" in result.reason
     result = judge({"x": Pairs(base, other, TARGET, ["another model"])})[0]["x"]
     assert result.word is Word.NO_EVIDENCE and "not comparable: another model" in result.reason
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+def page_of(question: Question, seeds: int) -> str:
+    """The page of a technique that halves the time of a sample and needs a fifth fewer of them."""
+    (result,) = judged([Technique(0.8, 0.5)], question, 2, seeds=seeds)
+    to_target = result.comparison if question is TARGET else None
+    card = Card(
+        technique="ema",
+        stack="ema",
+        what="What `it` does.",
+        source="Izmailov et al. 2018",
+        settings="mode=equal",
+        predicts="less <time>",
+        verdict=result.word,
+        reason=result.reason,
+        seeds=seeds,
+        failed="",
+        measured=result.measured,
+        to_target=to_target,
+        equal_work=result.comparison,
+        page="cards/ema.md",
+    )
+    cards = CardSet(
+        folder="runs/cards",
+        command=["python", "train.py", "{stack}", "{seed}"],
+        base="baseline",
+        seeds=seeds,
+        target="loss<=1" if question is TARGET else None,
+        metric="loss",
+        hardware="a card",
+        torch="2",
+        python="3",
+        tests=4,
+        tolerance_percent=0.5,
+        cards=[card],
+        remarks=[],
+    )
+    assert (
+        json.loads(json.dumps(cards.to_dict(), allow_nan=False))["cards"][0]["technique"] == "ema"
+    )
+    targets = {"ema": result.report} if question is TARGET else {}
+    pages = Pages(cards, targets, {"ema": result.report})
+    assert f"| {GLYPHS[card.verdict]} | [`ema`](ema.md) | {card.verdict} |" in index(cards)
+    return page(pages, card)
+
+
+def test_a_page_says_how_much_how_sure_and_by_what() -> None:
+    text = page_of(TARGET, 5)
+    assert text.startswith("# ✔ `ema`: pays\n\nWhat `it` does.\n\n**pays**: time: 5")
+    assert "- Predicted: less &#60;time&#62;" in text
+    assert "Seeds, each without and with it: 5 of 5" in text
+    decisive, _, rest = text.partition("## To the target, loss&#60;=1")[2].partition("## At equal")
+    rows = {line.split(" | ")[0].strip("| "): line for line in decisive.splitlines() if "|" in line}
+    for name in ("time", "joules", "peak memory", "final quality (loss)"):
+        assert " … " in rows[name], rows[name]
+    assert rows["peak memory"].endswith("| no evidence |")
+    split = decisive.partition("Progress × cost:")[2].splitlines()
+    time_row = next(line for line in split if line.startswith("| time |")).split(" | ")
+    assert time_row[6].strip("| ") == "gain"  # by cheaper samples
+    assert "## By phase" in rest and "| backward |" in rest
+
+
+def test_a_page_of_one_seed_has_no_verdict_in_its_tables() -> None:
+    text = page_of(WORK, 1)
+    assert text.startswith("# ○ `ema`: no evidence")
+    assert "| gain |" not in text and "one seed: none" in text
 
 
 # -- what is trained, and what a technique says of itself --------------------------------------
