@@ -6,6 +6,8 @@ Two processes, one for each side, train in turn, once for every seed, for the sa
 samples: so changes of the machine affect both alike. Then the runs are compared, phase by phase.
 The data ship with scikit-learn. By default the change is two techniques that pay on most CPUs;
 with `--stack paper`, the paper's stack, it is a loss there, since those are made for GPUs.
+
+With `--seed` it trains one stack once, as `probe card`, `probe ablate` and `probe search` ask for.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from probe.compare import compare, formats
 options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 options.add_argument("--stack", default="channels_last,fused", help="paper, or names with commas")
 options.add_argument("--seeds", type=int, default=6)
+options.add_argument("--seed", type=int, help="train --stack once with this seed, and end")
 options.add_argument("--samples", type=int, default=10_000, help="to train on, in each run")
 options.add_argument("--worker", action="store_true", help="train once for each seed on stdin")
 args = options.parse_args()
@@ -107,6 +110,9 @@ if args.worker:
     for line in sys.stdin:
         result = train_once(args.stack, int(line))
         print(f"{args.stack}, seed {int(line)}: {result}", result.run, sep="\t", flush=True)
+    sys.exit()
+if args.seed is not None:
+    print(train_once(args.stack, args.seed))
     sys.exit()
 runs = {"baseline": [], args.stack: []}
 workers = {stack: worker(stack) for stack in runs}

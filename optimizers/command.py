@@ -24,7 +24,7 @@ def ablate(options: argparse.Namespace) -> int:
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     begins = bool(words or options.techniques)
     if begins:
-        _check_names(options.techniques or "")
+        check_names(options.techniques or "")
     elif not folder.is_dir():
         raise UsageError(
             f"there is no ablation in {folder} to go on with: begin one with --techniques A,B -- "
@@ -52,7 +52,7 @@ def ablate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_names(text: str) -> None:
+def check_names(text: str) -> None:
     """Refuse names of no technique before anything is imported. Raises UsageError."""
     there = [module.name for module in pkgutil.iter_modules(techniques.__path__)]
     there += [entry.name for entry in entry_points(group=techniques.GROUP)]

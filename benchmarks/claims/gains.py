@@ -73,6 +73,12 @@ def searches() -> Iterator[Figure]:
     yield from tests("tests/unit/optimizers/search", "tests/integration/search")
 
 
+def cards() -> Iterator[Figure]:
+    yield from tests(
+        "tests/unit/optimizers/test_cards.py", "tests/integration/compare/test_cards.py"
+    )
+
+
 def real_search() -> Iterator[Figure]:
     benchmark("training.search")
     result = read("training/search")
@@ -162,5 +168,18 @@ ITEMS = [
         "a real search beats random search and the default at equal cost",
         real_search,
         (*WATCHING, "probe/compare", "optimizers/search", "benchmarks/training/search.py"),
+    ),
+    Item(
+        52,
+        "a card gives a null technique no verdict, and a real gain the same one on fresh seeds",
+        cards,
+        (
+            *WATCHING,
+            "probe/compare",
+            "optimizers/cards",
+            "optimizers/ablation",
+            "tests/unit/optimizers/test_cards.py",
+            "tests/integration/compare/test_cards.py",
+        ),
     ),
 ]

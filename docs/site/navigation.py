@@ -14,6 +14,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "How to": {
         "docs/PHASES.md": "phases",
         "docs/DID_IT_PAY.md": "did-it-pay",
+        "docs/CARDS.md": "cards",
         "docs/SEARCH.md": "search",
         "docs/INTEGRATIONS.md": "frameworks",
         "docs/SLURM.md": "cluster",

@@ -26,7 +26,7 @@ class Arm:
     @property
     def stack(self) -> str:
         """The techniques as ``--stack`` takes them."""
-        return _stack_text(self.techniques)
+        return stack_text(self.techniques)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Design:
             raise UsageError("name the techniques: --techniques schedule,precision")
         if blocks < 1:
             raise UsageError("--blocks: at least 1, and 3 before anything can be called a gain")
-        texts = [_canonical(text) for text in techniques]
+        texts = [canonical(text) for text in techniques]
         if len({text.partition(":")[0] for text in texts}) != len(texts):
             raise UsageError("a technique is named twice: leave one out")
-        Stack.of(_stack_text(texts))  # raises TechniqueRefused where they do not go together
+        Stack.of(stack_text(texts))  # raises TechniqueRefused where they do not go together
         design = cls(kind, tuple(texts), blocks, seed)
         design.arms(0)
         return design
@@ -87,7 +87,7 @@ class Design:
         if self.kind == "cumulative":
             sets = [frozenset(self.techniques[:n]) for n in range(1, len(self.techniques) + 1)]
             for subset in sets:
-                Stack.of(_stack_text(subset))  # raises TechniqueRefused, and says why
+                Stack.of(stack_text(subset))  # raises TechniqueRefused, and says why
         elif self.kind == "leave-one-out":
             full = frozenset(self.techniques)
             sets = [full, *(full - {name} for name in self.techniques if valid(full - {name}))]
@@ -115,18 +115,18 @@ class Design:
 def valid(techniques: Set) -> bool:
     """Whether a stack of these can be made."""
     try:
-        Stack.of(_stack_text(techniques))
+        Stack.of(stack_text(techniques))
     except TechniqueRefused:
         return False
     return True
 
 
-def _stack_text(techniques: Iterable[str]) -> str:
+def stack_text(techniques: Iterable[str]) -> str:
     """As ``--stack`` takes it; it has no comma, so that runs can be named after it."""
     return "+".join(sorted(techniques)) or "baseline"
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
     """One technique as a stack's name writes it. Raises UsageError."""
     name, options = read(text)
     available = discover()

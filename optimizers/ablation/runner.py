@@ -14,14 +14,15 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar
 
 from probe.errors import ProbeError
 from probe.model import RunStatus
 from probe.redact import HIDDEN, redact_command, redact_config
+from probe.report.model import JsonValue
 from probe.report.numbers import duration
 from probe.store.files import write_json
 from probe.store.layout import ABLATION_FILE
@@ -34,10 +35,15 @@ from .design import Arm, Design
 
 Say = Callable[[str], None]
 _STACK, _SEED = "{stack}", "{seed}"
+_Line = TypeVar("_Line")
 
 
 class TrialFailed(ProbeError):
-    """A trial ended badly; what was done is kept."""
+    """A trial ended badly; what was done is kept. ``log`` is what it printed, if it began."""
+
+    def __init__(self, message: str, log: Path | None = None):
+        super().__init__(message)
+        self.log = log
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,13 @@ class Done:
 
 
 class Ablation:
-    """A design and a command, with the trials that a folder holds of them."""
+    """A design and a command, with the trials that a folder holds of them.
+
+    ``file`` holds both, ``what`` is the word for them in messages.
+    """
+
+    file: ClassVar[str] = ABLATION_FILE
+    what: ClassVar[str] = "ablation"
 
     def __init__(self, folder: Path, design: Design, command: Sequence[str]):
         """Open the folder, or begin an ablation in it.
@@ -77,47 +89,43 @@ class Ablation:
         }
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if (folder / ABLATION_FILE).exists():
+            if (folder / self.file).exists():
                 if redact_config(self._stored()) != settings:
                     raise UsageError(
-                        f"{folder} holds another ablation: give another --dir, or "
+                        f"{folder} holds another {self.what}: give another --dir, or "
                         "the same words to go on with it"
                     )
             else:
-                write_json(folder / ABLATION_FILE, settings)
+                write_json(folder / self.file, settings)
         except OSError as error:
             raise UsageError(f"cannot write to {folder}: {error.strerror}") from None
 
     @classmethod
-    def open(cls, folder: Path) -> Ablation:
-        """The ablation that was begun in a folder. Raises UsageError if there is none."""
+    def open(cls, folder: Path) -> Self:
+        """What was begun in a folder. Raises UsageError if there is none."""
         try:
-            settings = json.loads((folder / ABLATION_FILE).read_text(encoding="utf-8"))
-            design = settings["design"]
-            return cls(
-                folder,
-                Design(
-                    design["kind"], tuple(design["techniques"]), design["blocks"], design["seed"]
-                ),
-                settings["command"],
-            )
+            settings = json.loads((folder / cls.file).read_text(encoding="utf-8"))
+            return cls(folder, cls._design_of(settings["design"]), settings["command"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise UsageError(f"{folder} holds no ablation") from None
+            raise UsageError(f"{folder} holds no {cls.what}") from None
+
+    @classmethod
+    def _design_of(cls, stored: Any) -> Design:
+        """The design as the folder's file holds it. Raises KeyError, TypeError."""
+        return Design(stored["kind"], tuple(stored["techniques"]), stored["blocks"], stored["seed"])
 
     def _stored(self) -> Any:
         with contextlib.suppress(ValueError):
-            return json.loads((self.folder / ABLATION_FILE).read_text(encoding="utf-8"))
+            return json.loads((self.folder / self.file).read_text(encoding="utf-8"))
         return None
 
     def done(self) -> list[Done]:
         """Trials that ended well, whose runs are still there."""
-        trials = []
-        with contextlib.suppress(FileNotFoundError):
-            for line in (self.folder / "trials.jsonl").read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(ValueError, TypeError):  # a torn last line
-                    trial = Done(**json.loads(line))
-                    if (self.folder / trial.run).is_dir():
-                        trials.append(trial)
+        trials = [
+            trial
+            for trial in read_lines(self.folder / "trials.jsonl", Done)
+            if (self.folder / trial.run).is_dir()
+        ]
         return list({(trial.block, trial.arm): trial for trial in trials}.values())
 
     def missing(self) -> list[tuple[int, Arm]]:
@@ -138,7 +146,7 @@ class Ablation:
             UsageError: another process runs this ablation, or its command is known without its
                 secrets only.
         """
-        with alone(self.folder, "ablation"):
+        with alone(self.folder, self.what):
             left = self.missing()
             if left and any(HIDDEN in word for word in self.command):
                 raise UsageError(
@@ -149,12 +157,15 @@ class Ablation:
             if len(left) < total:
                 say(f"{total - len(left)} of {total} trials were done before")
             begin, before = time.monotonic(), len(left)
-            for at, (block, arm) in enumerate(left):
+            while left:  # asked again each time: what a trial shows may change what is left
+                at = before - len(left)
+                block, arm = left[0]
                 say(
-                    f"[{total - before + at + 1}/{total}] block {block}, {arm.name}"
+                    f"[{total - len(left) + 1}/{total}] block {block}, {arm.name}"
                     + _time_left(time.monotonic() - begin, at, before)
                 )
                 self._trial(block, arm)
+                left = self.missing()
 
     def _trial(self, block: int, arm: Arm) -> None:
         place = new_place(self.folder / "trials", f"{block:02d}-{arm.name}")
@@ -181,7 +192,8 @@ class Ablation:
         if code:
             raise TrialFailed(
                 f"the trial {arm.name} of block {block} ended with {code}: see "
-                f"{place / 'log.txt'}; the same command goes on with it"
+                f"{place / 'log.txt'}; the same command goes on with it",
+                place / "log.txt",
             )
         runs = [
             run for run in list_runs(place / "runs") if RunReader(run).status is RunStatus.FINISHED
@@ -190,15 +202,31 @@ class Ablation:
             raise TrialFailed(
                 f"the trial {arm.name} of block {block} recorded {len(runs)} finished runs, not "
                 "one: watch it with optimizers.Trainer, probe.watch() or `probe run --`, and let "
-                "it keep its run where PROBE_DIR says"
+                "it keep its run where PROBE_DIR says",
+                place / "log.txt",
             )
         trial = Done(
             block, arm.name, str(runs[0].relative_to(self.folder)), time.monotonic() - begin
         )
-        with (self.folder / "trials.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(trial)) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_line(self.folder / "trials.jsonl", asdict(trial))
+
+
+def read_lines(file: Path, kind: Callable[..., _Line]) -> list[_Line]:
+    """Every whole line of a file as ``kind``; none without the file."""
+    lines = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError, TypeError):  # a torn last line
+                lines.append(kind(**json.loads(line)))
+    return lines
+
+
+def append_line(file: Path, values: Mapping[str, JsonValue]) -> None:
+    """Add a line that a kill cannot take back."""
+    with file.open("a", encoding="utf-8") as open_file:
+        open_file.write(json.dumps(values) + "\n")
+        open_file.flush()
+        os.fsync(open_file.fileno())
 
 
 def _time_left(spent_s: float, done: int, all_: int) -> str:

@@ -60,11 +60,14 @@ class Campaign:
         sides: Sequence[tuple[str, Sequence[Path]]],
         target: str | Target | None = None,
         left_out: Sequence[str] = (),
+        *,
+        equal_work: bool = False,
     ) -> Campaign:
         """Read the runs in these directories; those that did not finish are left out.
 
         Args:
             left_out: lines about runs that were left out before.
+            equal_work: compare to no target, though the runs were given one.
 
         Raises:
             UsageError: the base, or every other side, has no finished run.
@@ -93,7 +96,7 @@ class Campaign:
         check_apart(read)
         remarks += check_simulated(read)
         asked = Target.of(target) if isinstance(target, str) else target
-        if asked is None:
+        if asked is None and not equal_work:
             asked = common_target([run for _, runs in read for run in runs])
         every = [run for _, runs in read for run in runs]
         if asked is not None:
@@ -125,8 +128,9 @@ class Campaign:
         metric, higher = self.judged or (None, None)
         return Question(self.target, tolerance, metric, higher)
 
-    def _remarks(self) -> list[str]:
-        lines = [*self.remarks]
+    def warnings(self) -> list[str]:
+        """Lines about runs that are left out, and about how the others were read."""
+        lines = [*self.left_out, *self.remarks]
         if len({_has_startup(trial) for side in self.sides for trial in side.trials}) > 1:
             lines.append(
                 "some of these runs were recorded before start-up and inference were phases: there "
@@ -156,7 +160,7 @@ class Campaign:
             early_ends_at=[StageEnd(share, value) for share, value in self.marks.items()],
             tolerance_percent=100 * tolerance,
             left_out=self.left_out,
-            warnings=[*self.left_out, *self._remarks()],
+            warnings=self.warnings(),
         )
 
 

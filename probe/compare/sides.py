@@ -47,21 +47,10 @@ class Question:
 
 
 def quality(base: Side, other: Side, question: Question) -> Quality:
-    """Means of the final values of both sides, and whether the other side is good enough.
-
-    If any run stopped at its target, values beyond the target count as the target: how far a run
-    overshot it does not count.
-    """
-    trials = [*base.trials, *other.trials]
-    target = question.target
-    at_most = target.value if target is not None and any(t.stopped for t in trials) else None
+    """Means of the final values of both sides, and whether the other side is good enough."""
     values = [
-        [
-            _no_better(trial.quality, at_most, question.higher)
-            for trial in side.trials
-            if trial.quality is not None
-        ]
-        for side in (base, other)
+        [value for value in side if value is not None]
+        for side in final_values(base.trials, other.trials, question)
     ]
     if question.higher is None or not all(values):
         return Quality(question.metric)
@@ -79,6 +68,26 @@ def quality(base: Side, other: Side, question: Question) -> Quality:
         percent if math.isfinite(percent) else None,
         bool(worse <= 100 * question.tolerance),
     )
+
+
+def final_values(
+    base: Sequence[Trial], other: Sequence[Trial], question: Question
+) -> list[list[float | None]]:
+    """The final value of each run of both sides; None where it was not logged.
+
+    If any run stopped at its target, values beyond the target count as the target: how far a run
+    overshot it does not count.
+    """
+    target = question.target
+    stopped = any(trial.stopped for trial in (*base, *other))
+    at_most = target.value if target is not None and stopped else None
+    return [
+        [
+            None if trial.quality is None else _no_better(trial.quality, at_most, question.higher)
+            for trial in side
+        ]
+        for side in (base, other)
+    ]
 
 
 def _no_better(quality: float, limit: float | None, higher: bool | None) -> float:

@@ -6,11 +6,11 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from .layout import ABLATION_FILE, RUN_FILE, SEARCH_FILE
+from .layout import ABLATION_FILE, CARDS_FILE, RUN_FILE, SEARCH_FILE
 from .new_files import open_new
 
 _SAID = ".phasewatt-shared"
-_OURS = (RUN_FILE, ABLATION_FILE, SEARCH_FILE)
+_OURS = (RUN_FILE, ABLATION_FILE, CARDS_FILE, SEARCH_FILE)
 _MOST = 200  # entries that are looked at
 _EVENTS = "events.out.tfevents"
 

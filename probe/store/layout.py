@@ -8,6 +8,7 @@ from pathlib import Path
 
 RUN_FILE = "run.json"
 ABLATION_FILE = "ablation.json"  # of a folder of `probe ablate`
+CARDS_FILE = "cards.json"  # of a folder of `probe card`
 SEARCH_FILE = "search.json"  # of a folder of `probe search`
 MERGED = "merged.json"  # in a part of a job whose joules are in the job's run now
 LABELS_FILE = "labels.json"  # tags and a note, by the run's owner

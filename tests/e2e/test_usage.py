@@ -65,6 +65,8 @@ def test_an_example_is_what_the_parser_takes(name: str) -> None:
         (["export", "--to", "sci", "--set", "embodied=4"], "did you mean 'embodied_g'?"),
         (["ablate", "--techniques", "precisoin", "--", "x"], "did you mean 'precision'?"),
         (["ablate"], "begin one with --techniques"),
+        (["card", "precisoin", "--", "x"], "did you mean 'precision'?"),
+        (["card"], "there are no cards in runs/cards"),
         (["search"], "begin one with --knobs"),
         (["ls", "nowhere"], "there is no directory nowhere"),
         (["ls", ".", "--dir", "."], "give one directory"),
@@ -92,6 +94,7 @@ def test_usage_errors_come_before_slow_imports(tmp_path: Path) -> None:
         ["compare", "a", "b"],
         ["report", "--nosuch"],
         ["ablate", "--techniques", "nosuch", "--", "x"],
+        ["card", "nosuch", "--", "x"],
         ["search", "--knobs", "nosuch", "--target", "loss<=1", "--budget", "1h", "--", "x"],
         ["tables", "a"],
     ):

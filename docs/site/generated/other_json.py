@@ -35,6 +35,7 @@ ROOTS: dict[str, tuple[str, str]] = {
     "probe diff": ("probe.compare.run_differences.RunDifferences", _ONE),
     "probe objective": ("probe.compare.objective.model.ObjectiveReport", _ONE),
     "probe tables": ("probe.compare.paper.model.PaperTables", _ONE),
+    "probe card": ("optimizers.cards.model.CardSet", _ONE),
     "probe search": ("optimizers.search.result.SearchResult", _ONE),
     "probe ablate": (
         "optimizers.ablation.model.AblationResult",

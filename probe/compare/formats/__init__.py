@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 from ...errors import UsageError
 from ..model import ComparisonReport
 from ._answer import answer, unit_of
+from ._phase_tables import phase_tables
 from ._tables import Part, parts
 
 
@@ -25,4 +26,4 @@ def formats() -> list[str]:
     return sorted(m.name for m in iter_modules(__path__) if not m.name.startswith("_"))
 
 
-__all__ = ["Part", "answer", "formats", "parts", "render", "unit_of"]
+__all__ = ["Part", "answer", "formats", "parts", "phase_tables", "render", "unit_of"]

@@ -29,6 +29,8 @@ def test_a_folder_of_ours_is_none(tmp_path: Path) -> None:
     (tmp_path / "20250101-000000-ours" / "run.json").touch()
     (tmp_path / "ablation").mkdir()  # where `probe ablate` keeps its trials
     (tmp_path / "ablation" / "ablation.json").touch()
+    (tmp_path / "cards").mkdir()  # and `probe card`
+    (tmp_path / "cards" / "cards.json").touch()
     (tmp_path / "search").mkdir()  # and `probe search`
     (tmp_path / "search" / "search.json").touch()
     assert foreign_line(tmp_path) is None
