@@ -82,9 +82,9 @@ def _predicts(name: str, stack: str, run: Mapping[str, Any]) -> str:
         lr=lr if isinstance(lr, int | float) else 1e-3,
     )
     try:
-        whole_stack = Stack.of(stack)
-        planned = whole_stack.plan(plan)
-        technique = next(each for each in whole_stack.on(plan) if each.name == name)
+        with_it = Stack.of(stack)
+        planned = with_it.plan(plan)
+        technique = next(each for each in with_it.on(plan) if each.name == name)
         return technique.predicts(planned) or "nothing"
     except TechniqueRefused as error:
         return f"nothing here: {error}"

@@ -498,6 +498,15 @@ def test_what_cannot_be_trained_on_is_refused_before_anything_starts(watched):
     assert not (watched / "runs").exists()
 
 
+@pytest.mark.full
+def test_one_stack_is_trained_once(tmp_path):
+    words = ("--seed", "3", "--samples", "640", "--stack", "schedule+clipping")
+    done = run("03_did_it_pay.py", *words, folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (trained,) = (tmp_path / "runs").glob("*/run.json")
+    assert RunReader(trained.parent).meta["config"]["seed"] == 3
+
+
 def test_a_stack_is_held_against_the_baseline(tmp_path):
     done = run(
         "03_did_it_pay.py",
