@@ -31,7 +31,7 @@ def nine_days(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float, in
 def test_few_files_and_little_space(nine_days: tuple[Path, float, int, int]) -> None:
     run, _, files, size = nine_days
     assert files < 700
-    assert size < 250e6 * STEPS_PER_S
+    assert size < 200e6
     assert not list(run.rglob("*.arrows"))
 
 
