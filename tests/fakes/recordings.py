@@ -19,7 +19,7 @@ from typing import TextIO
 import pytest
 
 # Of all workers together; one takes 10 to 20 % of a core, and two processes' imports at its start.
-AT_ONCE = -(-9 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+AT_ONCE = -(-6 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 FAILED = "failed.txt"
 
 

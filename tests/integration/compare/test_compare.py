@@ -335,18 +335,25 @@ def test_a_run_that_is_missing_is_left_out_by_name(runs: Path) -> None:
     assert len(found["comparisons"][0]["other"]["ids"]) == 3
 
 
-SAVED = {("base", "half"): "backward", ("wait", "base"): "data"}
+# The phase that got cheaper, and by how many seconds per step of 32 samples.
+SAVED = {("base", "half"): ("backward", 0.015), ("wait", "base"): ("data", 0.018)}
 
 
 @pytest.mark.parametrize("sides", SAVED)
 def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], runs: Path) -> None:
     """By time: joules of short runs may be refused (benchmarks/energy/phase_gains.py has them)."""
     (one,) = compared(runs, *sides, "--target", "accuracy>=0.75")["comparisons"]
-    cheaper = SAVED[sides]
+    cheaper, saved_per_step_s = SAVED[sides]
     rows = {row["phase"]: row for row in one["phases"]}
     saved_s = one["per_sample"]["gain_s"]
-    assert 0.9 * saved_s <= rows[cheaper]["gain_s"] <= 1.1 * saved_s
-    assert rows[cheaper]["time_verdict"] == "gain"
+    # On a busy machine the other phases may be longer on one side than on the other.
+    assert rows[cheaper]["gain_s"] == pytest.approx(saved_per_step_s / 32, rel=0.15)
+    assert max(rows, key=lambda phase: rows[phase]["gain_s"]) == cheaper
+    low_s, high_s = rows[cheaper]["gain_s_interval"]
+    assert 0 < low_s <= saved_per_step_s / 32 * 1.02 and saved_per_step_s / 32 * 0.98 <= high_s
+    # Of three pairs, and adjusted for all phases, wider ones are no evidence.
+    clear = high_s - low_s < 0.6 * rows[cheaper]["gain_s"]
+    assert rows[cheaper]["time_verdict"] == ("gain" if clear else ANY)
     assert sum(row["gain_s"] for row in rows.values()) == pytest.approx(saved_s, rel=1e-9)
     assert sum(row["gain_j"] or 0.0 for row in rows.values()) == pytest.approx(
         one["per_sample"]["gain_j"], rel=1e-9
