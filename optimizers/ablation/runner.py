@@ -192,7 +192,7 @@ class Ablation:
         if code:
             raise TrialFailed(
                 f"the trial {arm.name} of block {block} ended with {code}: see "
-                f"{place / 'log.txt'}; the same command goes on with it",
+                f"{place / 'log.txt'}; run the same command again to try it once more",
                 place / "log.txt",
             )
         runs = [

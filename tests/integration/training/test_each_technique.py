@@ -125,5 +125,5 @@ def test_two_ranks_agree_bit_by_bit_and_go_on_from_a_snapshot(stack, tmp_path):
 @pytest.mark.parametrize("also", ["zero(stage=1)", "zero,precision(dtype=bf16,mode=master)"])
 def test_under_zero_ranks_agree_bit_by_bit_too(also, tmp_path):
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    found = two_ranks("resume", f"{UNDER_ZERO},{also}", str(tmp_path), "mixed")
-    assert found == {"ranks": 0.0, "off": 0.0}
+    stack = f"{UNDER_ZERO},{also}"
+    assert two_ranks("resume", stack, str(tmp_path), "mixed") == {"ranks": 0.0, "off": 0.0}

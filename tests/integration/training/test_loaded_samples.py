@@ -33,9 +33,9 @@ def results(
     script = SCRIPT.read_text(encoding="utf-8")
     done = processes.run(script, folder, *request.param, extra={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
-    found = dict(json.loads(done.stdout.splitlines()[-1]))
-    assert len(found) == (len(request.param) or 18)
-    return found
+    by_case = dict(json.loads(done.stdout.splitlines()[-1]))
+    assert len(by_case) == (len(request.param) or 18)
+    return by_case
 
 
 def test_what_a_training_stepped_on_is_counted(results: dict[str, Any]) -> None:

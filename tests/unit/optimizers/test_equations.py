@@ -24,13 +24,7 @@ def sgd(parameters, *, lr, **_):
     return torch.optim.SGD(parameters, lr=lr)
 
 
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("k", [2, 3, 8])

@@ -21,13 +21,7 @@ from .models import loss, samples, stacked  # noqa: E402
 STEPS = 20
 
 
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def trainer_of(model, stack, batch_loss=loss):

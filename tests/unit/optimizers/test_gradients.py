@@ -22,14 +22,7 @@ from probe.store.reader import RunReader  # noqa: E402
 
 from .models import loss, samples, stacked, two_pass  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Standing(torch.optim.SGD):

@@ -15,14 +15,7 @@ from optimizers.techniques.sequence import SequenceLength  # noqa: E402
 
 from .models import Mixed, MixedSamples, loss, samples, stacked  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def changed(technique, batch, done):

@@ -16,14 +16,7 @@ from optimizers.techniques.sam import SharpnessAware  # noqa: E402
 
 from .models import CLASSES, WIDTH, loss, samples, stacked  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def sgd(parameters, *, lr, **_):

@@ -24,13 +24,7 @@ SAMPLES, BATCH = 960, 32
 STEPS = SAMPLES // BATCH
 
 
-@pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    monkeypatch.setenv("PROBE_DIR", str(tmp_path / "runs"))
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def normed():
