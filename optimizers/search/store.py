@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from ..errors import UsageError
 from .knobs import Knob, own_parameters
@@ -25,6 +25,7 @@ from .plan import BeginProof
 JOURNAL = "journal.log"
 _TRIES, _AGAIN_S = 5, 0.5
 _TRAINING, _PROOF, _SEARCH = "training", "proof", "search"
+_FIXED = "fixed_params"  # where Optuna keeps what a trial has to suggest
 
 
 def open_storage(folder: Path, url: str | None) -> optuna.storages.BaseStorage:
@@ -123,10 +124,18 @@ class Store:
         """A number and settings: what the sampler suggests, the script's own, or any."""
         study = self._studies[Part.SEARCH]
         study.sampler = self._random if random else self._sampler
-        if own:
-            study.enqueue_trial(own_parameters(self._knobs))
-        trial = study.ask()
+        trial = self._own_trial(study) if own else study.ask()
         return trial.number, {knob.name: knob.suggest(trial) for knob in self._knobs}
+
+    def _own_trial(self, study: optuna.Study) -> optuna.Trial:
+        """A trial that suggests the script's own setting.
+
+        It is running from the start. With `enqueue_trial` two hosts may both find it waiting and
+        begin it, in a database without row locks, as SQLite.
+        """
+        fixed = {_FIXED: own_parameters(self._knobs)}
+        template = create_trial(state=TrialState.RUNNING, system_attrs=fixed)
+        return optuna.Trial(study, study._storage.create_new_trial(study._study_id, template))
 
     def number(self) -> int:
         """A number for a training that the sampler has not suggested."""
