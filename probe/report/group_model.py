@@ -59,7 +59,7 @@ class MemberRow:
     modelled_energy_j: float | None
     """Energy in its time by models, without shared devices; null without any other."""
     shared: bool
-    """Whether it shared a device that counts: others used it at the same time."""
+    """Whether it used a device that counts at the same time as another training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The words of pages and messages: plain, in sentences that can be read in one go.
 
 What a message is: the text of an exception that is raised, a line that is said or noted, the help
-of a command. Descriptions in the report's JSON Schema are prose, too. Code, tables' cells and quoted
-output are not.
+of a command. Descriptions in the report's JSON Schema are prose, too; code, tables' cells and
+quoted output are not.
 """
 
 from __future__ import annotations

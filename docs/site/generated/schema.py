@@ -33,7 +33,8 @@ def _described(name: str, type_: dict[str, Any]) -> str:
     if "enum" in type_:
         lines += ["", "One of " + ", ".join(f"`{value}`" for value in type_["enum"]) + "."]
     elif "properties" not in type_:
-        lines += ["", f"{_shown(type_).capitalize()}."]
+        shown = _shown(type_)
+        lines += ["", f"{shown[:1].upper()}{shown[1:]}."]
     else:
         required, always = type_.get("required", ()), r" \*"
         lines += ["", "| key | type | what it holds |", "| --- | --- | --- |"]

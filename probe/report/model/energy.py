@@ -17,17 +17,17 @@ class Totals:
     energy_j_interval: Interval | None = None
     """Interval of ``energy_j``; null while the run goes on."""
     co2e_g: float | None = None
-    """CO2e of ``energy_j``; null if the carbon intensity is unknown or does not cover the run."""
+    """CO2e of ``energy_j``; null without that, or without a carbon intensity for all of the run."""
     modelled_energy_j: float | None = None
-    """Energy of devices without a meter, as models compute it; null without any."""
+    """Energy that models compute where there is no meter; null without any model."""
     modelled_co2e_g: float | None = None
     """CO2e of ``modelled_energy_j``."""
     coverage: float | None = None
-    """Share of the run in which meters were read, of the source with least; null without a source
-    in the total, or while the run goes on."""
+    """Share of the run in which meters were read: the smallest of all sources in the total; null
+    without any, or while the run goes on."""
     cost: float | None = None
-    """Cost of ``energy_j`` in the currency of the report's ``cost``; null if the price is unknown
-    or does not cover the run."""
+    """Cost of ``energy_j`` in the currency of the report's ``cost``; null without that, or without
+    a price for all of the run."""
     modelled_cost: float | None = None
     """Cost of ``modelled_energy_j``."""
 
@@ -88,9 +88,10 @@ class CarbonIntensity:
     """Country, ISO 3166 alpha-3; null for the world average, or where the user gave the
     intensity."""
     label: str
-    """Country and year in words, the name of the user's file, or ``given`` for a number."""
+    """Country and year, or world average, in words; of the user's, the file's name, or ``given``
+    for a number."""
     source: str
-    """Who states the intensity."""
+    """Who states the intensity; of the user's, as ``label``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

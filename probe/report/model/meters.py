@@ -38,9 +38,9 @@ class SensorFit:
     """Whether a meter's readings are those of a sensor with its response."""
 
     ok: bool
-    """Whether they fit."""
+    """Whether the readings fit."""
     p: float
-    """Probability of a misfit as large as this, if they do fit."""
+    """Probability of a misfit as large as this if the readings are those of such a sensor."""
     failed: str | None = None
     """Assumption that failed: ``response``; null if ``ok``."""
     remedy: str | None = None
@@ -52,9 +52,10 @@ class SystematicError:
     """How far all that a meter shows is off, beside the intervals."""
 
     gain: float
-    """Error as a share of power; of ``vendor`` to either side."""
+    """Relative error of the power that it shows; with a sign for ``database``, to either side for
+    ``vendor``."""
     offset_w: float
-    """Error in watts at all powers."""
+    """Error in watts that is the same at all powers."""
     from_: str
     """Where this comes from: ``database`` (published for this card), ``vendor`` (a general
     tolerance) or ``simulation``."""
@@ -80,9 +81,10 @@ class SourceRow:
     in_total: bool
     """Whether it counts into the run's measured energy."""
     energy_j: float | None
-    """Energy over the run; null if it was hardly read, or must not be attributed."""
+    """Energy over the run; null if the meter hardly moved, or its device is shared or
+    partitioned."""
     gaps: int
-    """Reads that are missing."""
+    """Missed reads, and other gaps in its readings such as a restart of its counter."""
     period_s: float | None
     """Median time between its updates; without readings the published one; null if unknown."""
     note: str = ""

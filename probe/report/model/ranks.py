@@ -78,7 +78,7 @@ class HostRow:
     begin_s: float
     """When recording began here, counted from the job's begin."""
     duration_s: float
-    """Length of the recording on this host."""
+    """Length of the run on this host."""
     energy_j: float | None
     """Measured energy; null without a meter."""
     modelled_energy_j: float | None
@@ -151,7 +151,8 @@ class RankBalance:
     ranks: tuple[WaitingRow, ...]
     """How long each rank waits."""
     slowest: int | None
-    """Rank that comes last; null if none is late more often than chance, and by enough."""
+    """Rank that comes last more often than by chance, and late enough to matter; null if there is
+    none."""
     method: str
     """What counts as a rank's arrival."""
 

@@ -21,7 +21,8 @@ class Report(Rendered):
     """All that is known of a run: ``print(report)`` shows it, ``report.to_json()`` gives all of it.
 
     Names end in units: ``_s`` seconds, ``_j`` joules, ``_w`` watts, ``_g`` grams, ``_bytes``. None
-    means unknown, never zero; an interval is (low, high) of 95 %. Frozen.
+    means unknown, never zero; an interval is (low, high) of 95 %. While the run goes on, what needs
+    the whole recording has its default: null, empty or 0. Frozen.
     """
 
     run: RunInfo
@@ -52,7 +53,8 @@ class Report(Rendered):
     memory_growth: tuple[MemoryGrowth, ...] = ()
     """How memory grew over steps; empty with too few steps."""
     power: tuple[PowerRow, ...] = ()
-    """Mean power of each device over time; while the run goes on, of the last second."""
+    """Mean power over time, of each source in the total and each model; while the run goes on, of
+    the last second."""
     overhead: Overhead
     """What recording costs the training process."""
     recorder: RecorderUse | None = None

@@ -17,8 +17,9 @@ class RunInfo:
     name: str
     """Name that the user gave the run; empty without one."""
     status: str
-    """How the run stands: ``running``, ``finished``, ``failed``, ``killed`` (died without an end),
-    ``lost`` (its machine went away) or ``unwatched`` (nothing was recorded)."""
+    """How the run stands: ``running``, ``finished``, ``failed`` (an exception or exit code),
+    ``killed`` (its process died), ``lost`` (its machine went away) or ``unwatched`` (nothing was
+    recorded)."""
     ended_by: str = ""
     """Why the run ended, in words; empty if it finished or goes on."""
     exit_code: int | None = None
@@ -51,10 +52,11 @@ class RunInfo:
     optimizers: Mapping[str, int] = field(default_factory=dict)
     """Steps by optimizer, where several take turns; else empty."""
     config: Mapping[str, JsonValue] | None = None
-    """The training's settings, as ``watch(config=...)`` was given or was added later; null without
-    any."""
+    """Settings of the training: what ``watch(config=...)`` was given and what was added later; null
+    without any."""
     data: str = "unknown"
-    """Name of the data set, as ``watch(data=...)`` was given; else ``unknown``."""
+    """Name of the data set that ``watch(data=...)`` was given; ``unknown`` without one, or while
+    the run goes on."""
     directory: str = ""
     """Path of the run's directory."""
     note: str = ""
@@ -114,7 +116,8 @@ class GapCounts:
     """What should have been recorded and was not."""
 
     count: int = 0
-    """Values that are missing: reads of all meters, edges of all rings."""
+    """Missed reads of all meters, lost edges of all rings, and other gaps such as a restart of the
+    recorder."""
     edges_lost: int = 0
     """Edges of phases and steps that are missing because a ring was full."""
 
