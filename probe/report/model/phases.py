@@ -38,7 +38,7 @@ class PhaseRow:
     energy_j_interval: Interval | None
     """Interval of ``energy_j``; null for a model, or without ``energy_j``."""
     power_w: float | None
-    """Mean power: ``energy_j`` by ``time_s``; null without either."""
+    """Mean power, ``energy_j`` divided by ``time_s``; null without either."""
     status: Status
     """How far the phase's own energy can be known."""
     bounds_j: Interval | None
