@@ -60,15 +60,24 @@ class Phase(StrEnum):
 
 
 class Provenance(StrEnum):
-    """Where a number comes from."""
+    """Where a number comes from.
 
-    MEASURED = "measured"  # a meter read it
-    MODELLED = "modelled"  # computed from a model of the hardware; never added to measured
-    ESTIMATED = "estimated"  # inferred from measured numbers
+    ``measured``: a meter read it. ``modelled``: a model of the hardware computed it; it is never
+    added to measured numbers. ``estimated``: it is inferred from measured numbers.
+    """
+
+    MEASURED = "measured"
+    MODELLED = "modelled"
+    ESTIMATED = "estimated"
 
 
 class Status(StrEnum):
-    """How far a phase's own energy can be known."""
+    """How far a phase's own energy can be known.
+
+    ``resolved``: it is stated, with a narrow interval. ``weak``: it is stated, with a wide or no
+    interval, or although a check of the estimate is in doubt. ``not_identifiable``: it is refused,
+    since what was recorded does not determine it.
+    """
 
     RESOLVED = "resolved"
     WEAK = "weak"

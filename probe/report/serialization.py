@@ -84,13 +84,16 @@ SCHEMA_FILE = Path(__file__).with_name("schema-1.json")  # what json_schema() sa
 
 
 def json_schema() -> dict[str, JsonValue]:
-    """The JSON Schema of a report, of a run or of a group."""
-    from pydantic import TypeAdapter
+    """The JSON Schema of a report, of a run or of a group; docstrings of fields describe keys."""
+    from pydantic import ConfigDict, TypeAdapter
 
     from .group_model import GroupReport
     from .model import Report
 
-    schema: dict[str, JsonValue] = TypeAdapter(Report | GroupReport).json_schema()
+    # Here only: to read the docstrings takes the source of every type, and a report needs none.
+    described = ConfigDict(use_attribute_docstrings=True)
+    adapter = TypeAdapter(Report | GroupReport, config=described)
+    schema: dict[str, JsonValue] = adapter.json_schema()
     return schema | {"title": "phasewatt report, schema 1"}
 
 

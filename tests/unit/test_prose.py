@@ -1,13 +1,15 @@
 """The words of pages and messages: plain, in sentences that can be read in one go.
 
 What a message is: the text of an exception that is raised, a line that is said or noted, the help
-of a command. Code, tables' cells and quoted output are not prose.
+of a command. Descriptions in the report's JSON Schema are prose, too; code, tables' cells and
+quoted output are not.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from probe.cli.main import full_parser
+from probe.report.serialization import SCHEMA_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -68,15 +71,23 @@ def odd_words(text: str) -> list[str]:
     ]
 
 
+def faults_of(paragraph: str) -> list[str]:
+    """Its odd words, and its sentences that are too long."""
+    faults = [f"{odd} in: {paragraph[:90]}" for odd in odd_words(paragraph)]
+    for sentence in sentences(paragraph):
+        words = re.findall(r"[^\W_]+(?:['’.,\-][^\W_]+)*", sentence)
+        if len(words) > LONGEST:
+            faults.append(f"{len(words)} words: {sentence[:120]}")
+    return faults
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_are_plain(page: Path) -> None:
-    faults = []
-    for paragraph in prose(page.read_text(encoding="utf-8")):
-        faults += [f"{odd} in: {paragraph[:90]}" for odd in odd_words(paragraph)]
-        for sentence in sentences(paragraph):
-            words = re.findall(r"[^\W_]+(?:['’.,\-][^\W_]+)*", sentence)
-            if len(words) > LONGEST:
-                faults.append(f"{len(words)} words: {sentence[:120]}")
+    faults = [
+        fault
+        for paragraph in prose(page.read_text(encoding="utf-8"))
+        for fault in faults_of(paragraph)
+    ]
     assert not faults, "\n".join(faults)
 
 
@@ -114,6 +125,24 @@ def test_help_is_plain() -> None:
             texts = [command.description or "", *(a.help or "" for a in command._actions)]
             faults += [f"{name}: {odd}" for text in texts for odd in odd_words(text)]
     assert not faults, "\n".join(faults)
+
+
+def descriptions(schema: object) -> Iterator[str]:
+    """What a JSON Schema says of its types and keys."""
+    if isinstance(schema, dict):
+        text = schema.get("description")
+        if isinstance(text, str):
+            yield text.replace("``", "`")
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from descriptions(part)
+
+
+def test_descriptions_of_the_report_are_plain() -> None:
+    texts = list(descriptions(json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))))
+    assert len(texts) > 200
+    assert not [fault for text in texts for fault in faults_of(text)]
 
 
 def test_the_check_sees_what_it_should() -> None:

@@ -16,9 +16,12 @@ from docs.site.generated import commands, other_json, python, schema
 from probe.cli.main import command_names, full_parser
 from probe.report.group_model import GroupReport
 from probe.report.model import Report
+from probe.report.serialization import SCHEMA_FILE
 from tests.fakes.reports import full_report, group_report
 
 from .test_docs import MARKDOWN, ROOT, text_of
+
+MOST_WORDS = 30  # of a key's description
 
 
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -58,6 +61,22 @@ def test_every_key_of_a_report_stands_in_the_reference(report: Report | GroupRep
     keys = set(json_keys(report))
     assert len(keys) > 20
     assert {key for key in keys if f"| `{key}`" not in page} == set()
+
+
+def test_every_key_of_a_report_has_a_short_description() -> None:
+    types = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))["$defs"]
+    held = {
+        f"{name}.{key}": value.get("description", "")
+        for name, type_ in types.items()
+        for key, value in type_.get("properties", {}).items()
+    }
+    assert len(held) > 200
+    # pydantic leaves a description out that is the same as that of the key's type.
+    assert {key for key, text in held.items() if not text.endswith(".")} == set()
+    assert {key for key, text in held.items() if len(text.split()) > MOST_WORDS} == set()
+    for type_ in types.values():
+        for value in type_.get("enum", ()):
+            assert f"``{value}``" in type_["description"]
 
 
 def test_the_json_of_every_other_command_stands_in_the_reference() -> None:

@@ -11,7 +11,9 @@ _HEAD = """Python
 
 The names of ``probe.__all__`` and ``optimizers.__all__``, the entries in frameworks, and what
 extensions implement. What stays as it is: :doc:`/stability`. ``help(probe.watch)`` prints the same.
+The fields of reports are the keys of their JSON: :doc:`report-json`.
 """
+_OF_A_REPORT = ("members: render, to_dict, to_json", "no-signature")
 
 # A heading, and what stands below it: (directive, name, options).
 _PARTS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
@@ -24,8 +26,8 @@ _PARTS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "Reading": (
         ("function", "probe.open_report", ()),
         ("function", "probe.open_run", ()),
-        ("class", "probe.Report", ("members", "inherited-members", "no-signature")),
-        ("class", "probe.GroupReport", ("members", "inherited-members", "no-signature")),
+        ("class", "probe.Report", _OF_A_REPORT),
+        ("class", "probe.GroupReport", _OF_A_REPORT),
         ("class", "probe.RunReader", ("members", "no-signature")),
     ),
     "Errors": (
@@ -63,7 +65,11 @@ def page() -> str:
         lines += [heading, "-" * len(heading), ""]
         for directive, name, options in entries:
             lines.append(f".. auto{directive}:: {name}{_signature(options)}")
-            lines += [f"   :{option}:" for option in options if "signature" not in option]
+            lines += [
+                f"   :{option}:{values}"
+                for option, _, values in (written.partition(":") for written in options)
+                if "signature" not in option
+            ]
             lines.append("")
     return "\n".join(lines)
 

@@ -33,12 +33,13 @@ def _described(name: str, type_: dict[str, Any]) -> str:
     if "enum" in type_:
         lines += ["", "One of " + ", ".join(f"`{value}`" for value in type_["enum"]) + "."]
     elif "properties" not in type_:
-        lines += ["", f"{_shown(type_).capitalize()}."]
+        shown = _shown(type_)
+        lines += ["", f"{shown[:1].upper()}{shown[1:]}."]
     else:
         required, always = type_.get("required", ()), r" \*"
-        lines += ["", "| key | value |", "| --- | --- |"]
+        lines += ["", "| key | type | what it holds |", "| --- | --- | --- |"]
         lines += [
-            f"| `{key}`{always if key in required else ''} | {_shown(value)} |"
+            f"| `{key}`{always if key in required else ''} | {_shown(value)} | {_held(value)} |"
             for key, value in type_["properties"].items()
         ]
     return "\n".join(lines) + "\n"
@@ -47,6 +48,11 @@ def _described(name: str, type_: dict[str, Any]) -> str:
 def prose(docstring: str) -> str:
     """A docstring as Markdown: reST's code quotes and roles become plain ones."""
     return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", docstring).replace("``", "`")
+
+
+def _held(value: dict[str, Any]) -> str:
+    """What a key holds, as the cell of a table."""
+    return " ".join(prose(value["description"]).split()).replace("|", r"\|")
 
 
 def _shown(value: dict[str, Any]) -> str:
