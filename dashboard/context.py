@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flask import current_app
+from flask import current_app, has_request_context
 
 from probe.analysis.carbon_and_price import Tariffs
+from probe.errors import ProbeError
 
 from . import urls
 from .alerts.settings import Settings
@@ -56,3 +58,12 @@ def app_context() -> AppContext:
     """The context of the app that answers. Only within a request."""
     context: AppContext = current_app.config[CONFIG_KEY]
     return context
+
+
+def name_of_run(run_id: str) -> str:
+    """The run's name, or its id where it has none or cannot be opened."""
+    name = ""
+    if has_request_context():
+        with contextlib.suppress(ProbeError):  # the page itself says so
+            name = app_context().library.open(run_id).reader.meta.get("name") or ""
+    return name or run_id

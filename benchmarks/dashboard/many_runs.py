@@ -2,9 +2,7 @@
 
     python -m benchmarks.dashboard.many_runs [--runs N]
 
-The stored run on eight GPUs of the tests is copied: run.json under other names, days, hosts and
-configurations, with the small files that a reader of the list may open. Then, each in a fresh
-process:
+The runs are those of tests/fakes/many_runs.py. Then, each in a fresh process:
 
 files      all rows read from the runs, nothing kept anywhere
 catalogue  all rows where an earlier process kept them
@@ -24,18 +22,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.results import ROOT, machine, save
-from probe.store.files import write_json
-from probe.store.layout import RUN_FILE
-from tests.fixtures.archives import STORED_RUNS, unpack
+from tests.fakes.many_runs import store_many_runs
 
 LIMITS_S = {"files": 5.0, "catalogue": 1.0, "page": 1.0}
 RUNS, TIMES = 10_000, 5
-KEPT = ("members", "sources.json", "node.json")  # what is copied beside run.json
 LIST = """
 import sys, time
 from pathlib import Path
@@ -68,32 +62,6 @@ print(max(times), time.process_time())
 """
 
 
-def make(directory: Path, count: int) -> None:
-    """So many finished runs, as their recorder left them."""
-    with tempfile.TemporaryDirectory() as name:
-        unpack(STORED_RUNS, Path(name))
-        (source,) = Path(name).rglob("*-eight-gpus")
-        meta = json.loads((source / RUN_FILE).read_text())
-        for number in range(count):
-            begun = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=47 * number)
-            run = directory / f"{begun:%Y%m%d-%H%M%S}-{number:06x}"
-            shutil.copytree(source, run, ignore=_others)
-            fields = {
-                "id": run.name,
-                "name": f"name{number % 40}",
-                "started": begun.isoformat(),
-                "host": f"host{number % 7}",
-                "config": {"lr": number / 1000, "optimizer": {"name": "adam"}},
-            }
-            write_json(run / RUN_FILE, meta | fields, checked=True)
-            os.utime(run, (begun.timestamp(), begun.timestamp()))
-
-
-def _others(folder: str, names: list[str]) -> list[str]:
-    inside = Path(folder).name == "members"
-    return [n for n in names if not (inside or n in KEPT or n.startswith("node-"))]
-
-
 def seconds(code: str, *words: str, cache: Path) -> tuple[float, float]:
     """What a fresh interpreter measured: wall seconds, and all of its CPU seconds."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache)}
@@ -113,7 +81,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         directory, cache = Path(name, "runs"), Path(name, "cache")
         directory.mkdir()
-        make(directory, options.runs)
+        store_many_runs(directory, options.runs)
         words = str(directory), str(options.runs)
         for _ in range(TIMES):
             shutil.rmtree(cache, ignore_errors=True)

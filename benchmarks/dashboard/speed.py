@@ -31,8 +31,8 @@ from typing import Any
 from benchmarks.harness.results import commit, machine, read, save
 from benchmarks.long_runs import day, week
 from probe.store.layout import RUN_FILE
+from tests.fakes.many_runs import store_many_runs
 
-from . import many_runs
 from .browser import FIRST, browser, cold, server, zooms
 from .cost import cost
 from .lag import lag
@@ -107,10 +107,10 @@ def looked_at(what: str, browser: Any, run: Path, seconds: float) -> dict[str, A
 
 
 def listing(browser: Any, folder: Path) -> dict[str, Any]:
-    """The runs of many_runs.py; the first server that lists them is not counted."""
+    """The runs of tests/fakes/many_runs.py; the first server that lists them is not counted."""
     directory, row = folder / "runs", "table.runs tbody tr:nth-child(50)"
     directory.mkdir()
-    many_runs.make(directory, RUNS)
+    store_many_runs(directory, RUNS)
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     took, cpu = [], []
     for turn in range(TIMES + 1):

@@ -103,14 +103,23 @@
     return remember(asked);
   }
 
-  /* The first chart is there: now the rest, of the same part of the same run. */
+  /* Once the browser has painted, as far as it paints at all: a hidden page does not. */
+  function painted(value) {
+    return new Promise((done) => {
+      window.requestAnimationFrame(() => window.setTimeout(() => done(value)));
+      window.setTimeout(() => done(value), 250);
+    });
+  }
+
+  /* The first chart is there: now the rest, of the same part of the same run. Their requests would
+     hold up the first chart, so it is painted before. */
   function later(_figure, run, asked, before) {
     const now = Object.assign({run}, asked || {});
     const part = (of) => JSON.stringify([of.run, of.t, of.d]);
     if (before && part(before) === part(now)) {
       return window.dash_clientside.no_update;
     }
-    return now;
+    return painted(now);
   }
 
   /* What nobody sees is not drawn again, until it is scrolled to or the run has ended; what failed

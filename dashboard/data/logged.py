@@ -14,7 +14,8 @@ from probe.store.loaded_samples import COUNTS, with_loaded_samples
 from ..chart_data import MEASURED, MODELLED, Floats, LoggedSeries
 from .cache import cached
 from .logged_values import Ints, in_order
-from .power import POINTS, knots, main_meters, read_all
+from .power import POINTS, main_meters, read_all
+from .power_bins import knots
 from .run import OpenRun
 
 Values = Mapping[str, tuple[Ints, Floats]]  # name → (ns, value)

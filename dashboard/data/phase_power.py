@@ -31,8 +31,7 @@ def phase_power(run: OpenRun, watts: Power | None) -> PhasePower | None:
     ranks = run.reader.ranks()
     if not chosen or not ranks:
         return None
-    mean_w = watts.mean_w[chosen]
-    total = np.where(np.isfinite(mean_w).any(axis=0), np.nansum(mean_w, axis=0), np.nan)
+    total = power_together(watts.mean_w[chosen])
     table, names, places = _spans(run, ranks[0], watts.edges_s)
     seconds = _seconds(table, names, run.reader.begin_ns, watts.edges_s)
     if not seconds:
@@ -49,6 +48,15 @@ def phase_power(run: OpenRun, watts: Power | None) -> PhasePower | None:
     if np.nansum(outside) > 0:
         phases, share = [*phases, str(Phase.UNATTRIBUTED)], np.vstack([share, all_ <= 0])
     return PhasePower(watts.edges_s, phases, share * total, len(chosen), places)
+
+
+def power_together(mean_w: Floats) -> Floats:
+    """The sum of devices × bins; NaN where one of them has readings before and after, but none."""
+    present = np.isfinite(mean_w)
+    before = np.logical_or.accumulate(present, axis=1)
+    after = np.logical_or.accumulate(present[:, ::-1], axis=1)[:, ::-1]
+    missed = (before & after & ~present).any(axis=0)
+    return np.where(missed | ~present.any(axis=0), np.nan, np.nansum(mean_w, axis=0))
 
 
 def _spans(

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from tsdownsample import MinMaxLTTBDownsampler
 
-from probe.analysis.from_samples import summary
-from probe.model import Gap, Kind, Provenance, Source
-from probe.store.history import Raw, Rolled
-from probe.store.reader import Series
+from probe.model import Kind, Provenance, Source
 from probe.store.rollup import WIDTHS
 
 from ..chart_data import Floats, Level, Power
+from .power_bins import Read, binned, finest_s, line
 from .run import Meter, OpenRun
 
 BINS = 400  # of a chart, which has no room for more
 POINTS = 2000  # of a line
 _RAW_S = 600.0  # up to here samples are read themselves
-_SILENT = 3.0  # times the usual distance of updates: a longer one is a gap
 _W = "W"
-Read = Raw | Rolled
 
 
 def power(
@@ -51,11 +46,11 @@ def power(
     asked = [*chosen, *(meter for meter in polled if meter is not None)]
     by_meter = read_all(asked, low, high, 4 * bins)
     reads = [by_meter.get(id(meter)) for meter in chosen]
-    finest_s = min(_finest_s(meter, read) for meter, read in zip(chosen, reads, strict=True))
-    number = int(max(1, min(bins, (high - low) / 1e9 / finest_s)))
+    bin_s = min(finest_s(meter.source, read) for meter, read in zip(chosen, reads, strict=True))
+    number = int(max(1, min(bins, (high - low) / 1e9 / bin_s)))
     edges = np.linspace(low, high, number + 1)
     rows = [
-        _binned(meter.source, read, _extreme_readings(meter, read, other, by_meter), edges, gaps)
+        binned(meter.source, read, _extreme_readings(meter, read, other, by_meter), edges, gaps)
         for meter, read, other in zip(chosen, reads, polled, strict=True)
     ]
     mean = np.array([row[0] for row in rows])
@@ -69,7 +64,7 @@ def power(
         np.array([row[1] for row in rows]),
         np.array([row[2] for row in rows]),
         _caps(chosen, meters, low, high),
-        max((float(_line(read)[0][-1]) - begin_ns) / 1e9 for read in reads if read is not None),
+        max((float(line(read)[0][-1]) - begin_ns) / 1e9 for read in reads if read is not None),
     )
 
 
@@ -90,7 +85,7 @@ def levels(
         source, read = meter.source, reads.get(id(meter))
         if read is None:
             continue
-        time_ns, value = _line(read)
+        time_ns, value = line(read)
         if len(time_ns) > points:
             keep = MinMaxLTTBDownsampler().downsample(time_ns, value, n_out=points)
             time_ns, value = time_ns[keep], value[keep]
@@ -186,99 +181,6 @@ def read_all(meters: Sequence[Meter], low: int, high: int, points: int = POINTS)
     return by_meter
 
 
-def _finest_s(meter: Meter, read: Read | None) -> float:
-    """The shortest time over which a meter resolves power.
-
-    Twice the period of a counter, whose updates may be early or late by much of it.
-    """
-    if isinstance(read, Rolled):
-        return read.width_ns / 1e9
-    period_s = meter.source.resolution_s or 0.02
-    if read is not None and len(read.time_ns) > 2:
-        period_s = max(period_s, float(np.median(np.diff(read.time_ns))) / 1e9)
-    return 2 * period_s if meter.source.is_energy_counter else period_s
-
-
-def _binned(
-    source: Source,
-    read: Read | None,
-    seen: tuple[Read, float] | None,
-    edges: Floats,
-    gaps: Sequence[Gap],
-) -> tuple[Floats, Floats, Floats]:
-    """(mean, least, most) in W per bin."""
-    empty = np.full(len(edges) - 1, np.nan)
-    if read is None:
-        return empty, empty, empty
-    mean = _means(*knots(source, read, gaps), edges)
-    if seen is None:
-        return mean, empty, empty
-    extremes, scale = seen
-    low, high = _extremes(extremes, edges)
-    covered = np.isfinite(mean)
-    return (
-        mean,
-        np.where(covered, np.fmin(low * scale, mean), np.nan),
-        np.where(covered, np.fmax(high * scale, mean), np.nan),
-    )
-
-
-def _means(at: Floats, joules: Floats, edges: Floats) -> Floats:
-    """Mean power in W per bin; NaN where updates are too far apart to resolve it."""
-    if len(at) < 2:
-        return np.full(len(edges) - 1, np.nan)
-    watts = np.diff(np.interp(edges, at, joules)) / (np.diff(edges) / 1e9)
-    before = np.searchsorted(at, edges[:-1], "right") - 1
-    after = np.searchsorted(at, edges[1:], "left")
-    covered = (before >= 0) & (after < len(at))
-    last = len(at) - 1
-    apart = at[np.clip(after, 0, last)] - at[np.clip(before, 0, last)]
-    step = np.diff(at)
-    usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
-    return np.where(covered & (apart <= np.diff(edges) + 2 * _SILENT * usual), watts, np.nan)
-
-
-def knots(source: Source, read: Read, gaps: Sequence[Gap]) -> tuple[Floats, Floats]:
-    """(ns, J) at which a meter's energy is known; empty if it hardly moved."""
-    if isinstance(read, Raw):
-        series = Series(source, read.time_ns, read.value * source.scale, read.span_ns)
-        curve = summary(series, gaps).curve
-        if curve is None:
-            return np.zeros(0), np.zeros(0)
-        return curve.time_ns.astype(np.float64), curve.joules
-    if source.is_energy_counter:
-        return read.last_ns.astype(np.float64), _unwrapped(source, read.last)
-    at = np.repeat(read.begin_ns.astype(np.float64), 2)
-    at[1::2] += read.width_ns
-    joules = np.zeros(len(at))
-    joules[1::2] = read.mean * source.scale * read.width_ns / 1e9
-    return at, np.cumsum(joules)
-
-
-def _unwrapped(source: Source, value: Floats) -> Floats:
-    step = np.diff(value)
-    if source.wrap_raw:
-        step = np.where(step < 0, step + source.wrap_raw, step)
-    return np.concatenate([[0.0], np.cumsum(np.maximum(step, 0.0))]) * source.scale
-
-
-def _line(read: Read) -> tuple[Any, Floats]:
-    if isinstance(read, Raw):
-        return read.time_ns, read.value
-    return read.begin_ns + read.width_ns // 2, read.mean
-
-
-def _extremes(read: Read, edges: Floats) -> tuple[Floats, Floats]:
-    time_ns, value = _line(read)
-    least, most = (read.minimum, read.maximum) if isinstance(read, Rolled) else (value, value)
-    low, high = (np.full(len(edges) - 1, np.nan) for _ in range(2))
-    place = np.searchsorted(edges, time_ns, "right") - 1
-    inside = (place >= 0) & (place < len(edges) - 1)
-    np.fmin.at(low, place[inside], least[inside])
-    np.fmax.at(high, place[inside], most[inside])
-    return low, high
-
-
 def _caps(
     chosen: Sequence[Meter], meters: Sequence[Meter], low: int, high: int
 ) -> list[float | None]:
@@ -291,7 +193,7 @@ def _caps(
     if not reads and wanted:
         reads = read_all(wanted, low - int(60e9), high)
     last = {
-        meter.source.device: float(_line(reads[id(meter)])[1][-1]) * meter.source.scale
+        meter.source.device: float(line(reads[id(meter)])[1][-1]) * meter.source.scale
         for meter in wanted
         if id(meter) in reads
     }

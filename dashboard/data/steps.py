@@ -18,7 +18,8 @@ from probe.timeline.span_table import SpanTable
 from probe.timeline.spans import decode
 
 from ..chart_data import MEASURED, Anatomy, Drift, Floats, Lane
-from .power import knots, main_meters, power, read_all
+from .power import main_meters, power, read_all
+from .power_bins import knots
 from .run import OpenRun
 
 STEPS = 3  # shown in a chart

@@ -31,13 +31,14 @@ def height(devices: int) -> int:
 
 
 def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | None) -> Chart:
-    """Power of devices × time, the device with the highest mean first."""
+    """Power of devices × time, one row each; of very many, those with the highest mean."""
     columns, rows = table(watts)
     chosen = [] if watts is None else comparable([kind == MODELLED for kind in watts.provenance])
     if watts is None or len(chosen) < 2:
         return Chart("Only one device: there is nothing to hold beside it.", None, columns, rows)
     means = np.nan_to_num(device_means(watts.mean_w[chosen]))
-    order = [chosen[i] for i in np.argsort(means)[::-1]][:_MAX_ROWS]
+    by_power = [chosen[i] for i in np.argsort(means)[::-1]][:_MAX_ROWS]
+    order = sorted(by_power)
     middle = (watts.edges_s[:-1] + watts.edges_s[1:]) / 2
     across = scale.axis(span or whole_span(watts), showgrid=False)
     drawn = figure(
@@ -70,7 +71,7 @@ def heatmap(watts: Power | None, scale: TimeScale, span: tuple[float, float] | N
     ends = sorted(means)[::-1]
     first, last = (
         f"{short(watts.devices[place], 40)} ({watts_text(mean)} in the mean)"
-        for place, mean in ((order[0], ends[0]), (order[-1], ends[len(order) - 1]))
+        for place, mean in ((by_power[0], ends[0]), (by_power[-1], ends[len(order) - 1]))
     )
     caption = f"{first} draws most, {last} least. "
     more = len(chosen) - len(order)

@@ -26,12 +26,14 @@ def run_row(context: AppContext, row: RunSummary, worth: Worth | None, currency:
     """A row of the table; one that cannot be read has the reason."""
     private = row["status"] == "private"
     if row["problem"]:
-        name = str(row["name"] or row["id"])
+        name, problem = str(row["name"] or row["id"]), str(row["problem"])[:200]
+        title: list[Any] = [name] if private else [_link(context, row, name), _id(row)]
+        title.append(html.Small(f"{row['status']}: {problem}", className="narrow"))
         cells = [
             html.Td(""),
-            html.Td(name if private else [_link(context, row, name), html.Small(row["id"])]),
-            html.Td(badge(str(row["status"]))),
-            html.Td(str(row["problem"])[:200], colSpan=_AFTER_STATUS),
+            html.Td(title),
+            html.Td(badge(str(row["status"])), className="roomy"),
+            html.Td(problem, colSpan=_AFTER_STATUS, className="roomy"),
         ]
         return html.Tr(cells, className="soft" if private else "bad")
     each, unit = each_of(row)
@@ -93,16 +95,20 @@ def _title(context: AppContext, row: RunSummary) -> list[Any]:
         )
     if row["archived"]:
         parts.append(html.Span("archived", className="badge"))
-    parts.append(html.Small(row["id"], className="id"))
+    parts.append(_id(row))
     takes = row["hungriest"]
     short = [row["status"], _begun(row)[:16]]
     short += [f"{takes['phase']} {share(takes['share'])}"] if takes else []
-    parts.append(html.Small(" · ".join(short), className="narrow"))
+    parts.append(html.Small([html.Span(part) for part in short], className="narrow"))
     if row["note"]:
         first = row["note"].split("\n", 1)[0]
         cut = first if len(first) <= _LONGEST_NOTE else first[: _LONGEST_NOTE - 1] + "…"
         parts.append(html.Small(cut, className="note"))
     return parts
+
+
+def _id(row: RunSummary) -> Any:
+    return html.Small(row["id"], className="id")
 
 
 def _energy(row: RunSummary, worth: Worth | None, currency: str) -> list[Any]:

@@ -10,7 +10,7 @@ from dash import Dash, Input, Output, State, dcc, html, no_update
 from .. import urls
 from ..chart_data import JobView
 from ..components import DAMAGED, as_one_file, cannot_show, card, run_tabs, shell, table
-from ..context import AppContext, app_context
+from ..context import AppContext, app_context, name_of_run
 from ..data.ranks import job_view
 from ..figures.ranks import attempt_rows, communication, cost_rows, host_rows, rank_rows
 from ..page import Address, Page, Query
@@ -136,7 +136,7 @@ def _tables(job: JobView, hrefs: tuple[str, str]) -> list[Any]:
 
 PAGE = Page(
     path=f"{urls.RANKS}<run_id>",
-    title=lambda run_id="", **_: f"Ranks of {run_id} · phasewatt",
+    title=lambda run_id="", **_: f"Ranks of {name_of_run(run_id)} · phasewatt",
     layout=_layout,
     callbacks=_callbacks,
     stills={"ranks/<run_id>": _still},

@@ -7,13 +7,11 @@ import threading
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
-from flask import has_request_context, request
-
-from probe.errors import ProbeError
+from flask import request
 
 from .. import urls
 from ..components import DAMAGED, as_one_file, cannot_show, card, part_id, run_tabs, shell, trouble
-from ..context import AppContext, app_context
+from ..context import AppContext, app_context, name_of_run
 from ..data.power import main_meters
 from ..page import Address, ChartTable, Page
 from ..run_charts import CHARTS, TABLES, draw, rooms
@@ -214,18 +212,9 @@ def _prefetch(context: AppContext, run_id: str) -> None:
     threading.Thread(target=work, daemon=True).start()
 
 
-def _title(run_id: str = "", **_: str) -> str:
-    """Of the browser's tab: the run's name, or its id where it has none."""
-    name = ""
-    if has_request_context():
-        with contextlib.suppress(ProbeError):  # the page itself says so
-            name = app_context().library.open(run_id).reader.meta.get("name") or ""
-    return f"{name or run_id} · phasewatt"
-
-
 PAGE = Page(
     path=f"{urls.RUN}<run_id>",
-    title=_title,
+    title=lambda run_id="", **_: f"{name_of_run(run_id)} · phasewatt",
     layout=_layout,
     callbacks=_callbacks,
     tables={"run/<run_id>/<name>": _table},

@@ -10,6 +10,7 @@ import pytest
 
 from dashboard import urls
 from dashboard.data.library import Library
+from dashboard.data.phase_power import power_together
 from dashboard.data.power import BINS, POINTS, levels, power
 from dashboard.data.run import OpenRun
 from dashboard.data.steps import anatomy, changes, drift
@@ -59,6 +60,25 @@ def test_power_is_the_counters_slope_and_a_silence_is_a_gap(seconds: float, tmp_
     assert np.nanmax(found.high_w[0]) == pytest.approx(310.0, rel=0.01)
     assert np.isnan(found.high_w[1]).all()
     assert found.cap_w == [700.0, None]
+
+
+def test_a_counter_that_is_read_at_one_update_in_nine_has_no_gap(tmp_path: Path) -> None:
+    """Its energy between two readings is exact; only a recorded gap is left open."""
+    at, value = counter(BEGIN, 60.0, 300.0)
+    second = (at - BEGIN) / NS
+    sparse = (second > 20.0) & (second < 40.0) & (np.arange(len(at)) % 9 != 0)
+    sources = [(energy_source(0), (at[~sparse], value[~sparse]))]
+    run = OpenRun(stored_run(tmp_path, sources, 60.0))
+    watts = power(run, (0.0, 60.0))
+    assert watts is not None
+    assert np.isfinite(watts.mean_w[0, 2:-2]).all()
+    assert watts.mean_w[0, 2:-2] == pytest.approx(300.0, rel=0.01)
+
+
+def test_devices_are_added_up_only_where_each_of_them_was_read() -> None:
+    nan = np.nan
+    watts = np.array([[nan, 1.0, 1.0, 1.0, 1.0], [nan, nan, 2.0, nan, 2.0]])
+    np.testing.assert_equal(power_together(watts), [nan, 1.0, 3.0, nan, 3.0])
 
 
 def test_bins_hold_the_energy_and_a_zoom_is_finer(tmp_path: Path) -> None:
