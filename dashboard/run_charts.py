@@ -165,7 +165,7 @@ CHARTS: Mapping[str, ChartKind] = {
     "heatmap": ChartKind("Device by device", _heatmap, time=True, wide=True, several=True),
     "anatomy": ChartKind("Inside a step", _anatomy, time=True, height=260),
     "drift": ChartKind("Step after step", _drift, height=260),
-    "memory": ChartKind("Memory", _memory, time=True, wide=True, height=260),
+    "memory": ChartKind("Memory", _memory, time=True, wide=True, height=memory.HEIGHT),
 }
 # What has a table and a CSV: the charts of a run's page, and what other pages show of a run.
 TABLES: Mapping[str, ChartKind] = {

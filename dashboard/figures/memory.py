@@ -14,6 +14,7 @@ from .style import DASHES, SERIES, VERMILION, TimeScale, figure, legend, listed,
 QUANTITIES = ("memory_used",)
 _GIB = float(1 << 30)
 _MAX_LINES = 6
+HEIGHT = 310  # with room for a legend of seven lines on a phone
 
 
 def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] | None) -> Chart:
@@ -78,7 +79,7 @@ def memory(levels: Sequence[Level], scale: TimeScale, span: tuple[float, float] 
     )
     drawn = figure(
         data,
-        height=260,
+        height=HEIGHT,
         xaxis=scale.axis(span or span_read),
         yaxis={"title": {"text": "GiB", "standoff": 4}, "range": [0, 1.15 * most]},
         meta={"unit_s": scale.seconds},

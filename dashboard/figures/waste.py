@@ -37,16 +37,25 @@ _COLOURS = {
     "your own phases": PHASES["checkpoint"],
 }
 WASTE = ("waiting for data", "waiting for other ranks", "before, after, gaps")
+_WAITING = ("data", "communication")
+_COUNTS = 0.01  # of the time: a phase that waits for less is not missed
+_OF = {"J": "energy", "s": "time"}
 
 
 def uses(report: Report) -> tuple[dict[str, float], str, bool]:
     """(what for → joules or seconds, the unit, whether a model's)."""
     tables = all_devices(report)
     kind = tables[0].kind if tables else ""
-    rows = [row for row in (tables[0].phases if tables else ()) if row.energy_j is not None]
-    unit = "J" if rows else "s"
-    if not rows and tables:
-        rows = [row for row in tables[0].phases if row.time_share]
+    phases = tables[0].phases if tables else ()
+    rows = [row for row in phases if row.energy_j is not None]
+    # Joules that cannot be told apart may be those of waiting: then time says more.
+    refused = any(
+        row.energy_j is None and (row.time_share or 0.0) >= _COUNTS and row.phase in _WAITING
+        for row in phases
+    )
+    unit = "J" if rows and not refused else "s"
+    if unit == "s":
+        rows = [row for row in phases if row.time_share]
     amounts: dict[str, float] = {}
     for row in rows:
         phase = row.phase.partition("/")[0]
@@ -62,11 +71,11 @@ def uses(report: Report) -> tuple[dict[str, float], str, bool]:
     )
 
 
-def wasted(report: Report) -> float | None:
-    """Share that is waiting or idle; None if nothing is known."""
-    amounts, _, _ = uses(report)
+def wasted(report: Report) -> tuple[float, str] | None:
+    """Share that is waiting or idle, and of what: "energy" or "time"; None if nothing is known."""
+    amounts, unit, _ = uses(report)
     total = sum(amounts.values())
-    return sum(amounts.get(name, 0.0) for name in WASTE) / total if total else None
+    return (sum(amounts.get(name, 0.0) for name in WASTE) / total, _OF[unit]) if total else None
 
 
 def waste(report: Report, least_height: int = 0) -> Chart:
@@ -109,7 +118,7 @@ def waste(report: Report, least_height: int = 0) -> Chart:
     drawn = figure(
         data,
         height=max(least_height, 70 + 40 * len(amounts)),
-        x="% of " + ("energy" if unit == "J" else "time"),
+        x=f"% of {_OF[unit]}",
         barmode="overlay",
         bargap=0.35,
         xaxis={"range": [0, 100], "tickvals": [0, 50, 100], "fixedrange": True},
@@ -122,7 +131,7 @@ def waste(report: Report, least_height: int = 0) -> Chart:
         },
     )
     lost = sum(amounts.get(name, 0.0) for name in WASTE) / total
-    caption = f"{100 * lost:.0f} % is waiting or idle"
+    caption = f"{100 * lost:.0f} % of the {_OF[unit]} is waiting or idle"
     worst = max((name for name in WASTE if name in amounts), key=lambda n: amounts[n], default=None)
     if worst is not None and lost > 0.01:
         caption += (

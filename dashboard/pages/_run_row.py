@@ -34,6 +34,7 @@ def run_row(context: AppContext, row: RunSummary, worth: Worth | None, currency:
             html.Td(title),
             html.Td(badge(str(row["status"])), className="roomy"),
             html.Td(problem, colSpan=_AFTER_STATUS, className="roomy"),
+            html.Td("", className="on-narrow"),
         ]
         return html.Tr(cells, className="soft" if private else "bad")
     each, unit = each_of(row)

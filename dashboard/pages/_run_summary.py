@@ -114,12 +114,9 @@ def _power(report: Report, limit_w: float | None) -> Any:
 
 
 def _waste(report: Report) -> Any:
-    share = wasted(report)
-    return tile(
-        "waiting or idle",
-        "—" if share is None else f"{100 * share:.0f} %",
-        "data, other ranks, before and after",
-    )
+    waste = wasted(report)
+    value, of = ("—", "") if waste is None else (f"{100 * waste[0]:.0f} %", f"of the {waste[1]}: ")
+    return tile("waiting or idle", value, f"{of}data, other ranks, before and after")
 
 
 def _carbon(report: Report) -> Any:

@@ -139,7 +139,8 @@ def test_a_models_joules_are_never_added_to_measured_ones() -> None:
     model = phase_row("forward", 1e6, device="cpu", time_s=2.0, provenance=Provenance.MODELLED)
     mixed = run_of(*ROWS, model)
     assert answer(mixed).phase == "backward" and "69.8" in answer(mixed).headline
-    assert waste.uses(mixed)[0]["training"] == 2100.0
+    known = run_of(*(row for row in mixed.phases if row.phase != "data"))
+    assert waste.uses(known)[0]["training"] == 2100.0
     only = checked(phases.phases(run_of(model, energy_j=None)))
     assert "by a model" in only.caption and only.figure is not None
     assert only.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
@@ -157,15 +158,25 @@ def test_a_meter_that_ranks_share_says_nothing_of_their_phases(provenance: Prove
     assert any(line[0] == "gpu0" and line[4] == 2000.0 for line in chart.rows)
     amounts, unit, _ = waste.uses(run)
     assert unit == "s" and amounts["training"] > 0
-    assert waste.wasted(run) != 1.0
+    wasted = waste.wasted(run)
+    assert wasted is not None and wasted[0] != 1.0 and wasted[1] == "time"
 
 
 def test_waste_adds_up() -> None:
-    amounts, unit, _ = waste.uses(RUN)
+    run = run_of(*(row for row in ROWS if row.phase != "data"))
+    amounts, unit, _ = waste.uses(run)
     assert unit == "J" and sum(amounts.values()) == 2150.0
-    assert waste.wasted(RUN) == pytest.approx(50 / 2150)
-    checked(waste.waste(RUN))
+    assert waste.wasted(run) == (pytest.approx(50 / 2150), "energy")
+    checked(waste.waste(run))
     assert waste.waste(run_of()).figure is None
+
+
+def test_where_the_energy_of_waiting_is_refused_its_time_is_shown() -> None:
+    amounts, unit, _ = waste.uses(RUN)
+    assert unit == "s" and amounts["waiting for data"] > 0
+    wasted = waste.wasted(RUN)
+    assert wasted is not None and wasted[0] > 0 and wasted[1] == "time"
+    assert "% of the time is waiting or idle" in checked(waste.waste(RUN)).caption
 
 
 @pytest.mark.parametrize("devices", [1, 3, 8, 64])
