@@ -15,7 +15,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "docs/PHASES.md": "phases",
         "docs/DID_IT_PAY.md": "did-it-pay",
         "docs/CARDS.md": "cards",
-        "docs/SEARCH.md": "search",
+        "docs/SEARCH.md": "find-settings",  # search.html is the generator's own
         "docs/INTEGRATIONS.md": "frameworks",
         "docs/SLURM.md": "cluster",
         "docs/IN_CI.md": "in-ci",

@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 import http.server
 import importlib.util
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from docs.site import navigation
 from tests.fakes.processes import HUNG_S, ROOT
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("site")]
@@ -89,6 +92,20 @@ def test_pages_can_be_read_by_everybody(page: Any, address: str, scheme: str, wi
         assert not faults, [(f["id"], f["nodes"][0]["html"][:200]) for f in faults]
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} px wider than the screen"
+
+
+def test_every_page_of_the_navigation_is_there_under_its_own_title(site: Path) -> None:
+    """None lies where the generator writes a page of its own, as it does its search."""
+    for file, place in navigation.PAGES.items():
+        if file.startswith("("):
+            continue
+        lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+        title = next(line for line in lines if line.startswith("# "))[2:].replace("`", "")
+        html = (site / f"{place}.html").read_text(encoding="utf-8")
+        shown = re.search(r"<h1>(.*?)<a class=\"headerlink\"", html, re.DOTALL)
+        assert shown, file
+        heading = unescape(re.sub("<[^>]+>", "", shown[1])).replace("’", "'")
+        assert heading == title, file
 
 
 def test_each_first_question_is_one_click_away(page: Any, address: str) -> None:

@@ -94,6 +94,7 @@ def test_every_page_of_a_reader_is_on_the_site() -> None:
     assert files - INSTEAD.keys() <= PAGES.keys()
     assert all((ROOT / file).is_file() for file in PAGES if not file.startswith("("))
     assert len(set(PAGES.values())) == len(PAGES)
+    assert not {"search", "genindex", "py-modindex"} & set(PAGES.values()), "the generator's own"
 
 
 def test_pictures_are_those_that_the_code_draws() -> None:

@@ -37,9 +37,9 @@ def _described(name: str, type_: dict[str, Any]) -> str:
         lines += ["", f"{shown[:1].upper()}{shown[1:]}."]
     else:
         required, always = type_.get("required", ()), r" \*"
-        lines += ["", "| key | type | what it holds |", "| --- | --- | --- |"]
+        lines += ["", "| key | what it holds | type |", "| --- | --- | --- |"]
         lines += [
-            f"| `{key}`{always if key in required else ''} | {_shown(value)} | {_held(value)} |"
+            f"| `{key}`{always if key in required else ''} | {_held(value)} | {_shown(value)} |"
             for key, value in type_["properties"].items()
         ]
     return "\n".join(lines) + "\n"
