@@ -63,6 +63,7 @@ class TotalsFields(TypedDict):
     seconds: list[tuple[int, float]]
     counts: list[tuple[int, int]]
     follows: list[tuple[int, int, int]]
+    first_s: NotRequired[list[tuple[int, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,7 @@ def _totals_row(phases: PhaseTotals) -> TotalsFields:
         "seconds": list(phases.seconds.items()),
         "counts": list(phases.counts.items()),
         "follows": [(*pair, number) for pair, number in phases.follows.items()],
+        "first_s": list(phases.first_s.items()),
     }
 
 
@@ -206,4 +208,5 @@ def _totals_of(row: TotalsFields) -> PhaseTotals:
         row.get("inferred_s", 0.0),
         None if times is None else StepTimes(**times),
         row.get("optimizers", {}),
+        first_s=dict(row.get("first_s", [])),
     )

@@ -35,6 +35,7 @@ class PhaseTotals:
     optimizers: Mapping[str, int] = field(default_factory=dict)  # steps of each, of several
     threads: int = 1  # whose spans these are: several at a time have more seconds than passed
     beside_s: float = 0.0  # of all seconds, those of threads beside the first
+    first_s: Mapping[int, float] = field(default_factory=dict)  # of the first visit of each phase
 
     @property
     def in_threads(self) -> bool:
@@ -77,6 +78,7 @@ class PhaseCounter:
     counts: Counter[int] = field(default_factory=Counter)
     follows: Counter[tuple[int, int]] = field(default_factory=Counter)
     inferred_ns: int = 0
+    first_ns: Counter[int] = field(default_factory=Counter)
     _last: int | None = None
 
     def take(self, table: SpanTable) -> None:
@@ -89,6 +91,9 @@ class PhaseCounter:
         for phase in np.unique(code).tolist():
             spans = code == phase
             self.time_ns[phase] += int(length[spans].sum())
+            if self.counts[phase] <= 1:  # a visit may be of several spans
+                visit = self.counts[phase] + np.cumsum(table.entered[spans])
+                self.first_ns[phase] += int(length[spans][visit <= 1].sum())
             self.counts[phase] += int(table.entered[spans].sum())
         chain = code if self._last is None else np.concatenate([[self._last], code])
         changed = chain[1:] != chain[:-1]
@@ -101,7 +106,7 @@ class PhaseCounter:
 
     def seconds(self) -> dict[int, float]:
         """Seconds per code."""
-        return {code: time_ns / 1e9 for code, time_ns in sorted(self.time_ns.items())}
+        return _seconds(self.time_ns)
 
     def totals(
         self,
@@ -122,4 +127,9 @@ class PhaseCounter:
             self.inferred_ns / NS_PER_S,
             step_times,
             optimizers,
+            first_s=_seconds(self.first_ns),
         )
+
+
+def _seconds(time_ns: Mapping[int, int]) -> dict[int, float]:
+    return {code: spent_ns / NS_PER_S for code, spent_ns in sorted(time_ns.items())}

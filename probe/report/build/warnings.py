@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...analysis.base import RunAnalysis
 from ...analysis.carbon_and_price import Tariffs
 from ...clock import Anchor
@@ -9,8 +11,11 @@ from ...model import Phase, RunStatus
 from ...simulated_card import LINE
 from ...timeline.phase_totals import PhaseTotals
 from ...units import NS_PER_S
+from ..numbers import duration
 
 _INFERRED = 0.05  # share of forward that matters
+_MANY_VISITS = 10
+_FIRST_OF_PHASE, _FIRST_OF_RUN = 0.3, 0.03  # shares from which a slow first visit is named
 
 
 def uncovered(analysis: RunAnalysis, tariffs: Tariffs) -> list[str]:
@@ -68,6 +73,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
             f"{100 * inferred_s / forward_s:.0f} % of forward were inferred, for no module was "
             'called there: `with run.phase("forward"):` around the computation says exactly'
         )
+    lines += slow_first_visits(phase_totals, (analysis.run[1] - analysis.run[0]) / NS_PER_S)
     threads = any(totals.in_threads for totals in phase_totals)
     for device in devices:
         source = device.source
@@ -101,6 +107,26 @@ def warnings(analysis: RunAnalysis) -> list[str]:
     if reader.status is RunStatus.RUNNING:
         lines.append("the run is still going on: numbers are those of this moment")
     return list(dict.fromkeys(lines))
+
+
+def slow_first_visits(phase_totals: Sequence[PhaseTotals], run_s: float) -> list[str]:
+    """Phases of many visits that are largely their first one, as an import or a compiler makes it.
+
+    In a short run such a phase looks as if it always took so much.
+    """
+    slowest: dict[str, tuple[float, float]] = {}
+    for totals in phase_totals:
+        for code, first_s in totals.first_s.items():
+            name, spent_s = totals.name(code), totals.seconds[code]
+            is_many = name != Phase.OTHER and totals.counts.get(code, 0) >= _MANY_VISITS
+            if is_many and first_s >= max(_FIRST_OF_PHASE * spent_s, _FIRST_OF_RUN * run_s):
+                slowest[name] = max(slowest.get(name, (0.0, 0.0)), (first_s, spent_s))
+    return [
+        f"the first visit of {name} took {duration(first_s)} of its {duration(spent_s)} (imports, "
+        "allocations, a compiler): a longer run makes its share smaller, and `probe report --from "
+        "SECONDS` leaves it out"
+        for name, (first_s, spent_s) in slowest.items()
+    ]
 
 
 def _forward(totals: PhaseTotals) -> list[int]:

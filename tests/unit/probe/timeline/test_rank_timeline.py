@@ -129,3 +129,17 @@ def test_phase_totals_are_the_same_in_any_portions() -> None:
     inside = [int(c) for c in code if c != Code.OUTSIDE]
     follows = Counter((a, b) for a, b in itertools.pairwise(inside) if a != b)
     assert whole.follows == follows and whole.counts == Counter(inside)
+
+
+def test_the_first_visit_of_a_phase_is_summed_up_in_any_portions() -> None:
+    """A visit that a nested phase interrupts goes on behind it."""
+    code = np.array([Code.DATA, Code.FORWARD, 300, Code.FORWARD, Code.DATA, Code.FORWARD])
+    entered = np.array([True, True, True, False, True, True])
+    edges = np.cumsum([0, 7, 100, 30, 50, 7, 20])
+    zero, no = np.zeros(6, np.int64), np.zeros(6, np.bool_)
+    table = SpanTable(edges[:-1], edges[1:], code, zero, zero, no, entered)
+    for cuts in ([], [2], [3], [1, 3, 4]):
+        counter = PhaseCounter()
+        for part in np.split(np.arange(6), cuts):
+            counter.take(table.take(part))
+        assert counter.first_ns == {Code.DATA: 7, Code.FORWARD: 150, 300: 30}
