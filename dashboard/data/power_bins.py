@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from probe.analysis.from_samples import summary
 from probe.model import Gap, Source
@@ -45,8 +46,11 @@ def binned(
     empty = np.full(len(edges) - 1, np.nan)
     if read is None:
         return empty, empty, empty
-    silent = _COUNTER_SILENT if source.is_energy_counter else _SILENT
-    mean = _means(*knots(source, read, gaps), edges, silent)
+    is_sparse = source.is_energy_counter and isinstance(read, Raw)
+    at, joules = knots(source, read, gaps)
+    mean = _means(at, joules, edges, _COUNTER_SILENT if is_sparse else _SILENT)
+    unread = np.diff(np.searchsorted(at, edges)) == 0
+    mean[unread & _within(gaps, source, edges)] = np.nan
     if seen is None:
         return mean, empty, empty
     extremes, scale = seen
@@ -57,6 +61,15 @@ def binned(
         np.where(covered, np.fmin(low * scale, mean), np.nan),
         np.where(covered, np.fmax(high * scale, mean), np.nan),
     )
+
+
+def _within(gaps: Sequence[Gap], source: Source, edges: Floats) -> npt.NDArray[np.bool_]:
+    """Bins that lie wholly in a recorded gap of the meter, or of the recorder."""
+    within = np.zeros(len(edges) - 1, np.bool_)
+    for gap in gaps:
+        if gap.what in (source.id, "recorder"):
+            within |= (edges[:-1] >= gap.begin_ns) & (edges[1:] <= gap.end_ns)
+    return within
 
 
 def _means(at: Floats, joules: Floats, edges: Floats, silent: float) -> Floats:

@@ -15,7 +15,9 @@ from dashboard.data.power import BINS, POINTS, levels, power
 from dashboard.data.run import OpenRun
 from dashboard.data.steps import anatomy, changes, drift
 from probe.errors import StoreError, UnknownRunError
-from probe.model import Provenance
+from probe.model import Gap, Provenance
+from probe.store import layout
+from probe.store.node_files import gap_line
 from tests.fakes.stored_group import stored_group
 from tests.fakes.stored_run import (
     NS,
@@ -73,6 +75,20 @@ def test_a_counter_that_is_read_at_one_update_in_nine_has_no_gap(tmp_path: Path)
     assert watts is not None
     assert np.isfinite(watts.mean_w[0, 2:-2]).all()
     assert watts.mean_w[0, 2:-2] == pytest.approx(300.0, rel=0.01)
+
+
+def test_a_recorded_gap_is_left_open(tmp_path: Path) -> None:
+    at, value = counter(BEGIN, 60.0, 300.0)
+    second = (at - BEGIN) / NS
+    dead = (second > 20.0) & (second < 22.0)
+    run = stored_run(tmp_path, [(energy_source(0), (at[~dead], value[~dead]))], 60.0)
+    gap = Gap("recorder", BEGIN + 20 * NS, BEGIN + 22 * NS, "the recorder was restarted")
+    (layout.node_dir(run) / "gaps.jsonl").write_bytes(gap_line(gap))
+    watts = power(OpenRun(run), (0.0, 60.0))
+    assert watts is not None
+    middle = (watts.edges_s[:-1] + watts.edges_s[1:]) / 2
+    open_ = np.isnan(watts.mean_w[0, 2:-2])
+    assert open_.any() and np.all(np.abs(middle[2:-2][open_] - 21.0) < 1.0)
 
 
 def test_devices_are_added_up_only_where_each_of_them_was_read() -> None:
