@@ -12,6 +12,7 @@ from optimizers.errors import TechniqueRefused  # noqa: E402
 from optimizers.plan import Plan  # noqa: E402
 from optimizers.techniques.resizing import Resizing  # noqa: E402
 from optimizers.techniques.sequence import SequenceLength  # noqa: E402
+from tests.fakes.refused_techniques import refusal  # noqa: E402
 
 from .models import Mixed, MixedSamples, loss, samples, stacked  # noqa: E402
 
@@ -132,10 +133,7 @@ def test_batches_without_images_or_tokens_are_refused_in_a_line(stack, what):
     ],
 )
 def test_options_that_cannot_be_are_refused_in_a_line(technique, line):
-    with pytest.raises(TechniqueRefused) as refused:
-        technique.plan(Plan())
-    assert line in str(refused.value) and "\n" not in str(refused.value)
-    assert str(refused.value).startswith(f"{technique.name}: ")
+    assert line in refusal(technique)
 
 
 def test_the_share_of_tokens_that_is_claimed_is_the_share_that_is_seen():
