@@ -154,8 +154,9 @@ def _prefetch() -> None:
         return
     path = request.path.removeprefix(app_context().base.rstrip("/"))
     for page in pages().values():
-        start = page.path.partition("<")[0]
-        if page.prefetch is not None and path.startswith(start):
+        start, variable, _ = page.path.partition("<")
+        is_asked = path.startswith(start) if variable else path == start
+        if page.prefetch is not None and is_asked:
             page.prefetch(app_context(), path.removeprefix(start))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -228,6 +229,16 @@ def _empty(context: AppContext) -> Any:
     )
 
 
+def _prefetch(context: AppContext, _: str) -> None:
+    """Begin to read the directory, which takes a while where it holds very many runs."""
+
+    def work() -> None:
+        with contextlib.suppress(Exception):  # the page's own request will show the error
+            context.library.rows()
+
+    threading.Thread(target=work, daemon=True).start()
+
+
 PAGE = Page(
     path="/",
     title="Runs · phasewatt",
@@ -235,4 +246,5 @@ PAGE = Page(
     callbacks=_callbacks,
     navigation=(1, "Runs"),
     stills={"runs": _still},
+    prefetch=_prefetch,
 )

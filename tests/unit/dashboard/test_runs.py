@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dashboard.context import CONFIG_KEY, AppContext
 from dashboard.data.library import Library
 from dashboard.pages import _gains_form, _run_table, runs
 from dashboard.pages._run_table import Asked
+from probe.store.catalogue import RunSummary
 from probe.store.catalogue.labels import change_labels
 from probe.store.runs import create_run
 from tests.fakes import processes
@@ -49,6 +51,31 @@ def test_every_word_of_an_address_is_understood_or_left_out() -> None:
     assert Asked.of(given).stored() == given
     wrong = {"q": ["x"], "sort": "-nothing", "page": "-1", "by": "month", "archived": "yes"}
     assert Asked.of(wrong) == Asked() == Asked.of(None) == Asked.of({"page": "٣"})
+
+
+class Watched(Library):
+    """Says when its rows are asked for."""
+
+    def __init__(self, directory: Path):
+        super().__init__(directory)
+        self.asked = threading.Event()
+
+    def rows(self) -> list[RunSummary]:
+        self.asked.set()
+        return super().rows()
+
+
+def test_the_directory_is_read_while_the_browser_loads_its_scripts(directory: Path) -> None:
+    app = create_app(directory, Access())
+    library = Watched(directory)
+    object.__setattr__(app.config[CONFIG_KEY], "library", library)
+    browser = app.test_client()
+    for path in ("/assets/style.css", "/sensors"):
+        with browser.get(path) as answer:
+            assert answer.status_code == 200
+    assert not library.asked.is_set()
+    assert browser.get("/").status_code == 200
+    assert library.asked.wait(processes.HUNG_S)
 
 
 def test_archived_runs_are_out_of_sight_and_found_when_asked_for(directory: Path) -> None:
