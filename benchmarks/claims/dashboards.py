@@ -29,7 +29,9 @@ def fast() -> Iterator[Figure]:
     )
     yield Figure("memory of the server, bar 400 MiB", f"{big['mib']:.0f} MiB", big["mib"] <= 400)
     yield Figure(
-        f"{list_['runs']} runs in a browser, bar 2 s", f"{list_['list_s']:.2f} s", list_["held"]
+        f"{list_['runs']} runs in a browser without a cache, bar 2 s; again, bar 1 s",
+        f"{list_['list_s']:.2f} s; {list_['again_s']:.2f} s",
+        list_["held"],
     )
     benchmark("dashboard.many_runs")
     many = read("dashboard/many_runs")

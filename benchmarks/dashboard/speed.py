@@ -5,12 +5,13 @@
 big    a finished run of ten million samples (12.75 h, 8 GPUs; by long_runs/day.py): first chart
        in a browser without a cache, zoom until the finer data are drawn, memory of the server
 week   a finished run of 64 GPUs over a week: the same
-list   a directory of 10,000 runs, which an earlier server listed: table in such a browser
+list   a directory of 10,000 runs, which an earlier server listed: table in such a browser; and
+       again, in a browser that has the scripts, of a server that runs
 lag    a live training on eight rig GPUs: from a sample on disk to the browser's screen (lag.py)
 cost   20 clients replay what one tab asks, on the core that is not the training's: steps with and
        without them by turns, the same without any beside it (A/A; cost.py)
 
-Bars: 1.5 s, 200 ms, 400 MiB; 5 s, 1 s, 1 GiB; 2 s; p95 1 s; 0.5 %. On a busy machine the seconds of
+Bars: 1.5 s, 200 ms, 400 MiB; 5 s, 1 s, 1 GiB; 2 s, 1 s; p95 1 s; 0.5 %. On a busy machine the seconds of
 the processors, which are printed as well, say more.
 """
 
@@ -33,12 +34,12 @@ from benchmarks.long_runs import day, week
 from probe.store.layout import RUN_FILE
 from tests.fakes.many_runs import store_many_runs
 
-from .browser import FIRST, browser, cold, server, zooms
+from .browser import FIRST, browser, cold, new_page, opened, server, zooms
 from .cost import cost
 from .lag import lag
 
 LIMITS = {"big": (1.5, 200.0, 400.0), "week": (5.0, 1000.0, 1024.0)}  # s, ms, MiB
-LIST_S, CATALOGUE_KEPT_S = 2.0, 8.0
+LIST_S, AGAIN_S, CATALOGUE_KEPT_S = 2.0, 1.0, 8.0
 HOURS, RUNS, TIMES = 12.75, 10_000, 7
 PARTS = ("big", "week", "list", "lag", "cost")
 
@@ -122,19 +123,24 @@ def listing(browser: Any, folder: Path) -> dict[str, Any]:
                 cpu.append(cpu_s(pid) - began)
             else:
                 time.sleep(CATALOGUE_KEPT_S)
+    with server(directory) as (url, _), new_page(browser) as page:
+        again = sorted(opened(page, url, row) for _ in range(TIMES + 1))[:-1]  # one was the first
     del os.environ["XDG_CACHE_HOME"]
     figures = {
         "runs": RUNS,
         "list_s": statistics.median(took),
         "list_worst_s": max(took),
         "list_server_cpu_s": statistics.median(cpu),
+        "again_s": statistics.median(again),
+        "again_worst_s": again[-1],
     }
     print(
         f"list: {RUNS} runs in {figures['list_s']:.2f} s (worst of {TIMES} {max(took):.2f}), "
-        f"{figures['list_server_cpu_s']:.2f} s of a core in the server",
+        f"{figures['list_server_cpu_s']:.2f} s of a core in the server; "
+        f"again in {figures['again_s']:.2f} s (worst {again[-1]:.2f})",
         flush=True,
     )
-    return figures | {"held": figures["list_s"] <= LIST_S}
+    return figures | {"held": figures["list_s"] <= LIST_S and figures["again_s"] <= AGAIN_S}
 
 
 def main() -> int:
