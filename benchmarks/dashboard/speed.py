@@ -11,8 +11,8 @@ lag    a live training on eight rig GPUs: from a sample on disk to the browser's
 cost   20 clients replay what one tab asks, on the core that is not the training's: steps with and
        without them by turns, the same without any beside it (A/A; cost.py)
 
-Bars: 1.5 s, 200 ms, 400 MiB; 5 s, 1 s, 1 GiB; 2 s, 1 s; p95 1 s; 0.5 %. On a busy machine the seconds of
-the processors, which are printed as well, say more.
+Bars: 1.5 s, 200 ms, 400 MiB; 5 s, 1 s, 1 GiB; 2 s, 1 s; p95 1 s; 0.5 %. On a busy machine the
+seconds of the processors, which are printed as well, say more.
 """
 
 from __future__ import annotations
