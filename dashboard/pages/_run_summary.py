@@ -115,8 +115,10 @@ def _power(report: Report, limit_w: float | None) -> Any:
 
 def _waste(report: Report) -> Any:
     waste = wasted(report)
-    value, of = ("—", "") if waste is None else (f"{100 * waste[0]:.0f} %", f"of the {waste[1]}: ")
-    return tile("waiting or idle", value, f"{of}data, other ranks, before and after")
+    if waste is None:
+        return tile("waiting or idle", "—", "data, other ranks, before and after")
+    share, of = waste
+    return tile("waiting or idle", f"{100 * share:.0f} %", f"of the {of}: data, other ranks")
 
 
 def _carbon(report: Report) -> Any:
