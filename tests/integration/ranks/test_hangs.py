@@ -46,7 +46,8 @@ with probe.watch(model, optimizer, name="hangs", hang_after=0.05) as run:
             seen = torch.tensor([rank + 1.0])
             dist.all_reduce(seen)
     time.sleep(0.2)
-print("rank", rank, model.weight.item(), float(seen), flush=True)
+line = f"rank {rank} {model.weight.item()} {float(seen)}\\n"
+os.write(1, line.encode())  # at once: both ranks write into one pipe
 dist.destroy_process_group()
 """
 
