@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -157,7 +161,13 @@ def _prefetch() -> None:
         start, variable, _ = page.path.partition("<")
         is_asked = path.startswith(start) if variable else path == start
         if page.prefetch is not None and is_asked:
-            page.prefetch(app_context(), path.removeprefix(start))
+            work = partial(_try_to, page.prefetch, app_context(), path.removeprefix(start))
+            threading.Thread(target=work, daemon=True).start()
+
+
+def _try_to(prefetch: Callable[[AppContext, str], None], context: AppContext, place: str) -> None:
+    with contextlib.suppress(Exception):  # the page's own request will show the error
+        prefetch(context, place)
 
 
 def _not_found(**_: Any) -> Any:

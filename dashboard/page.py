@@ -46,7 +46,7 @@ class Page:
         navigation: (place, label) in the bar on top; None if it is not there.
         tables: rule of a path, below ``/table/`` and ``/csv/``, → what finds the chart.
         stills: rule of a path, below ``/snapshot/``, → what makes the page one file.
-        prefetch: starts to compute what the browser will ask for, without waiting for it.
+        prefetch: computes, in a thread, what the browser will ask for; its errors are dropped.
     """
 
     path: str

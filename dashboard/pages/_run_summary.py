@@ -136,7 +136,9 @@ def _carbon(report: Report) -> Any:
 def _coverage(report: Report) -> Any:
     coverage = report.total.coverage
     if coverage is None:
-        return tile("metered", "—", "no meter" if report.final else "when it has ended")
+        metered = len({row.device for row in report.sources if row.in_total})
+        devices = f"{metered} device{'s' * (metered != 1)}" if metered else "—"
+        return tile("metered", devices, "so far" if metered else "no meter")
     return tile("metered", share_text(coverage), "of the run; the rest is extrapolated")
 
 

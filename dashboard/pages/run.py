@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
@@ -203,13 +201,8 @@ def _table(context: AppContext, run_id: str, name: str) -> ChartTable:
 
 
 def _prefetch(context: AppContext, run_id: str) -> None:
-    """Begin to make the chart that the page asks for first."""
-
-    def work() -> None:
-        with contextlib.suppress(Exception):  # the page's own request will show the error
-            draw(context.library.open(run_id), "power", Selection())  # more would hold up the page
-
-    threading.Thread(target=work, daemon=True).start()
+    """Make the chart that the page asks for first; more would hold up the page."""
+    draw(context.library.open(run_id), "power", Selection())
 
 
 PAGE = Page(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -230,13 +229,8 @@ def _empty(context: AppContext) -> Any:
 
 
 def _prefetch(context: AppContext, _: str) -> None:
-    """Begin to read the directory, which takes a while where it holds very many runs."""
-
-    def work() -> None:
-        with contextlib.suppress(Exception):  # the page's own request will show the error
-            context.library.rows()
-
-    threading.Thread(target=work, daemon=True).start()
+    """Read the directory, which takes a while where it holds very many runs."""
+    context.library.rows()
 
 
 PAGE = Page(

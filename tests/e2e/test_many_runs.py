@@ -1,4 +1,4 @@
-"""The list of 10,000 runs in a browser: whole at every width, sorted and searched at once."""
+"""The list of 10,000 runs in a browser: whole at every width, the newest first, searched."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_the_list_is_whole(width: int, scheme: str, browser: Any, many: Shown) -
         assert "10000 runs" in page.locator(".sums").first.inner_text()
 
 
-def test_a_search_and_a_sort_reach_all_of_them(browser: Any, many: Shown) -> None:
+def test_the_newest_is_first_and_a_search_reaches_all_of_them(browser: Any, many: Shown) -> None:
     with opened(browser, many, "") as page:
         settled(page, "runs")
         first = page.locator("table.runs tbody tr .id").first.inner_text()
-        assert first.endswith(f"{RUNS - 1:06x}"), "the newest is first"
+        assert first.endswith(f"{RUNS - 1:06x}")
         page.locator("#runs-search").fill("name7 lr=9.847")
         until(page, f"{ROWS} === 1")
         assert page.locator("table.runs tbody tr .id").inner_text().endswith(f"{9847:06x}")

@@ -139,8 +139,8 @@ def test_a_models_joules_are_never_added_to_measured_ones() -> None:
     model = phase_row("forward", 1e6, device="cpu", time_s=2.0, provenance=Provenance.MODELLED)
     mixed = run_of(*ROWS, model)
     assert answer(mixed).phase == "backward" and "69.8" in answer(mixed).headline
-    known = run_of(*(row for row in mixed.phases if row.phase != "data"))
-    assert waste.uses(known)[0]["training"] == 2100.0
+    without_data = run_of(*(row for row in mixed.phases if row.phase != "data"))
+    assert waste.uses(without_data)[0]["training"] == 2100.0
     only = checked(phases.phases(run_of(model, energy_j=None)))
     assert "by a model" in only.caption and only.figure is not None
     assert only.figure["data"][0]["marker"]["pattern"]["shape"] == ["/"]
