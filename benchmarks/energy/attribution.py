@@ -135,8 +135,8 @@ def _judged(scene: Scene, trace: Trace, reads: Any, response: Response | None) -
         "resolved": [phase.status is Status.RESOLVED for phase in phases],
         "share": (shown / shown.sum()).tolist(),
         "closure": abs(float(estimated.energy_j.sum()) / total - 1),
-        "kind": sensor["kind"],
-        "window_ms": 1e3 * sensor["window_s"],
+        "kind": sensor.kind,
+        "window_ms": 1e3 * sensor.window_s,
         "refused": estimated.misfit,
         "ms_per_update": 1e3 * used / max(1, statistics.mixed_rows),
         "reads_per_s": reads.per_second,
@@ -349,8 +349,8 @@ def line(scene: Scene, figures: dict[str, Any]) -> str:
         f"{figures['others'].get('endpoints', 0):>7.1f}"
         f"{figures['others'].get('time split', 0):>7.1f}{held:>8}{number:>6}{worst:>7.0f}"
         f"{ours['resolved_phases']:>6.0f}{ours['resolved_energy']:>5.0f}"
-        f"{ours['half_width_forward']:>7.1f}{ratio:>6}{figures['named']:>6.0f}  "
-        f"{next(iter(figures['kinds']))}"
+        f"{ours['half_width_forward']:>7.1f}{ratio:>6}{figures['named']:>6.0f}"
+        f"{ours['refused']:>5}  {next(iter(figures['kinds']))}"
     )
 
 
@@ -366,7 +366,8 @@ def main() -> None:
     pooled = {GRID: [0, 0]}
     print(
         f"  {'':26}{'':10}{'misattr.':>7}{'p95':>6}{'given':>7}{'endp.':>7}{'time':>7}{'held %':>8}"
-        f"{'of':>6}{'worst':>7}{'res.%':>6}{'E %':>5}{'±fwd':>7}{'/given':>6}{'named':>6}  sensor"
+        f"{'of':>6}{'worst':>7}{'res.%':>6}{'E %':>5}{'±fwd':>7}{'/given':>6}{'named':>6}"
+        f"{'ref.':>5}  sensor"
     )
     with multiprocessing.Pool() as pool:
         for place, scene in enumerate(SCENES):
