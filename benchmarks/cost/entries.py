@@ -139,9 +139,11 @@ def _steps(marks: list[float]) -> list[float]:
 def main() -> None:
     """Print one line for each framework."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=8, help="at least 2, for an interval")
     parser.add_argument("--steps", type=int, default=200)
     asked = parser.parse_args()
+    if asked.turns < 2:
+        parser.error("an interval needs at least two turns")
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)

@@ -176,6 +176,9 @@ def main() -> None:
     options.add_argument("--blocks", type=int, default=30)
     options.add_argument("--sizes", default=",".join(SIZES))
     args = options.parse_args()
+    sizes = args.sizes.split(",")
+    if unknown := [size for size in sizes if size not in SIZES]:
+        options.error(f"no size {unknown[0]!r}; there are {', '.join(SIZES)}")
     keep_heap()
     start_again({"OMP_NUM_THREADS": "1"})
     under_rig(1, power_w=300.0)
@@ -184,7 +187,7 @@ def main() -> None:
     torch.set_num_threads(1)
     result: dict[str, Any] = {"blocks": args.blocks, "sizes": {}}
     ok = True
-    for size in args.sizes.split(","):
+    for size in sizes:
         figures = result["sizes"][size] = measure(size, args.blocks)
         step_us, steps = figures["step_us"], figures["steps_per_turn"]
         print(

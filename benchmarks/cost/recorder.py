@@ -157,7 +157,10 @@ def main() -> None:
         if key == "cpu_share_by_minute":
             print(f"{key:24}", *(f"{share:.4f}" for share in value))
         elif not isinstance(value, list):
-            print(f"{key:24}{value:>14.4f}" if isinstance(value, float) else f"{key:24}{value:>14}")
+            figure = "unknown" if value is None else value  # too short to say
+            print(
+                f"{key:24}{figure:>14.4f}" if isinstance(value, float) else f"{key:24}{figure:>14}"
+            )
     print("bars held" if ok else "bars MISSED")
     name = "cost/recorder-memory" if args.steps else "cost/recorder"
     if args.all_sensors:

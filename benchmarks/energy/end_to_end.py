@@ -129,6 +129,8 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     args = options.parse_args()
     worlds = args.worlds.split(",")
+    if unknown := [world for world in worlds if world not in WORLDS]:
+        options.error(f"no world {unknown[0]!r}; there are {', '.join(WORLDS)}")
     runs: list[dict[str, Any]] = []
     print(f"{args.runs} trainings of {args.seconds:g} s each; misattributed share in %")
     print(f"  {'world':22}{'median':>8}{'p95':>7}{'resolved':>12}")

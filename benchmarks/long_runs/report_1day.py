@@ -55,11 +55,13 @@ def timed(run: Path, *more: str) -> tuple[float, float, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--hours", type=float, default=24.0, help="at least 0.1, a segment")
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--keep", metavar="DIR", help="leave the run there")
     parser.add_argument("--raw", action="store_true", help="also from all samples and edges")
     options = parser.parse_args()
+    if options.hours < 0.1:
+        parser.error("--hours is at least 0.1: data is sealed every five minutes")
     print(json.dumps(machine()))
     with contextlib.ExitStack() as open_:
         folder = options.keep or open_.enter_context(tempfile.TemporaryDirectory())
