@@ -130,7 +130,7 @@ def _page(table: ChartTable) -> Response:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)} · phasewatt</title>"
         f"<link rel='stylesheet' href='{base}style.css'><script src='{base}theme.js'></script>"
-        f"</head><body><main id='main'>{_way_back()}<h1>{escape(title)}</h1>"
+        f"</head><body><main id='main' class='wide'>{_way_back()}<h1>{escape(title)}</h1>"
         f"<p>{escape(chart.caption)}</p>"
         f"<p><a href='{escape(csv_path)}' download>CSV</a></p>"
         "<div class='scroll' tabindex='0' role='region' aria-label='Table'><table>"

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from probe.errors import UnknownRunError
-from probe.report.answer import largest
-from probe.report.build.report import build
-from probe.store.catalogue import Catalogue, Hungriest, RunSummary
+from probe.report.build.list_row import completed, lacks_something, read_whole
+from probe.store.catalogue import Catalogue, RunSummary
 from probe.store.layout import RUN_FILE, training_dir
 from probe.store.live import read_live
 from probe.store.untrusted import is_regular
@@ -66,7 +65,7 @@ class Library:
         with self._lock:
             for row in rows:
                 key = row["id"], row["status"]
-                if _lacks_something(row) and key not in self._tried:
+                if lacks_something(row) and key not in self._tried:
                     self._tried.add(key)
                     self._waiting.append(row["id"])
             if self._waiting and self._worker is None:
@@ -133,44 +132,14 @@ class Library:
                     return
                 run_id = self._waiting.popleft()
             try:
-                found = _looked_into(self.directory / run_id)
+                whole = read_whole(self.directory / run_id)
             except Exception:  # a damaged run: its own page says what is wrong with it
                 continue
             with self._reading:
                 row = next((row for row in self._rows if row["id"] == run_id), None)
                 if row is not None:
-                    self._catalogue.complete(run_id, _completed(row, found))
+                    self._catalogue.complete(run_id, completed(row, whole))
                     self._stale_at = min(self._stale_at, time.monotonic() + _FRESH_S)
-
-
-def _lacks_something(row: RunSummary) -> bool:
-    settled = row["problem"] is None and row["status"] != "running"
-    has_phases = bool(row["steps"]) or row["status"] == "killed"
-    return settled and row["hungriest"] is None and not row.get("trainings") and has_phases
-
-
-def _looked_into(path: Path) -> RunSummary:
-    """What the report of a run says, in the fields of a row."""
-    report = build(path, with_rates=False)
-    total, takes = report.total, largest(report)
-    simulated = report.run.simulated
-    return {  # type: ignore[typeddict-item]
-        "energy_j": None if simulated else total.energy_j,
-        "modelled_energy_j": None if simulated else total.modelled_energy_j,
-        "co2e_g": None if simulated else total.co2e_g,
-        "modelled_co2e_g": None if simulated else total.modelled_co2e_g,
-        "steps": report.run.steps,
-        "hungriest": None
-        if takes is None
-        else Hungriest(phase=takes[0], share=takes[1], of=takes[2]),
-    }
-
-
-def _completed(row: RunSummary, found: RunSummary) -> RunSummary:
-    """What run.json says stays; of a run that was killed it says little."""
-    ended = row["energy_j"] is not None or row["modelled_energy_j"] is not None
-    more = {"hungriest": found["hungriest"]} if ended else found
-    return row | more  # type: ignore[return-value]
 
 
 def _with_live(path: Path, row: RunSummary) -> RunSummary:

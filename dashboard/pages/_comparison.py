@@ -132,7 +132,10 @@ def _blocks(report: ComparisonReport, links: Links) -> list[Any]:
 
     blocks: list[Any] = [notice(line, "warn") for line in report.warnings]
     for place, (part, comparison) in enumerate(zip(parts(report), report.comparisons, strict=True)):
-        cards = [chart_card(f"{name}-{place}") for name in ("before", "phases", "cells", "four")]
+        names = [f"{name}-{place}" for name in ("before", "phases", "cells", "four")]
+        drawn = [name for name in names if named[name][1].figure is not None]
+        undrawn = [named[name][1].caption for name in names if name not in drawn]
+        cards = [chart_card(name) for name in drawn]
         sure = to_be_sure(comparison)
         blocks += [
             html.H2(part.answer, className=f"verdict {str(part.verdict).replace(' ', '-')}"),
@@ -140,7 +143,9 @@ def _blocks(report: ComparisonReport, links: Links) -> list[Any]:
             html.P(sure, className="limit") if sure else "",
             tiles(_tiles(comparison)),
             html.Div(cards, className="cards"),
-            html.Ul([html.Li(with_code(line)) for line in part.remarks], className="soft"),
+            html.Ul(
+                [html.Li(with_code(line)) for line in (*undrawn, *part.remarks)], className="soft"
+            ),
             *_folded(part),
         ]
     return blocks

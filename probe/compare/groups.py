@@ -88,7 +88,9 @@ class Campaign:
                 read.append((name, finished))
             elif name == sides[0][0] or len(sides) == 2:
                 why = "; ".join(_why_out(run) for run in recordings)
-                raise UsageError(f"{name!r} has no finished run to compare: {why}")
+                raise UsageError(
+                    f"{name!r} has no finished run to compare: {why}; give one that finished"
+                )
             else:
                 lines.append(f"{name} is left out: none of its runs finished")
         if len(read) < 2:

@@ -101,6 +101,20 @@ def test_stored_runs_ended_in_every_way(runs: Path) -> None:
     assert {row["status"] for row in rows} == {"finished", "failed", "killed", "lost"}
 
 
+def test_the_list_says_of_killed_runs_what_their_reports_say(runs: Path, tmp_path: Path) -> None:
+    """Nobody wrote it into their run.json; the second list reads what the first one kept."""
+    kept = {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path), "PROBE_CALIBRATION": ""}
+    lists = [probe(runs.parent, "ls", "runs", "--json", **kept) for _ in range(2)]
+    assert lists[0].stdout == lists[1].stdout
+    killed = [row for row in json.loads(lists[0].stdout) if row["status"] in ("killed", "lost")]
+    assert len(killed) > 1
+    for row in killed:
+        text = probe(runs.parent, "report", f"runs/{row['id']}", "--format", "json").stdout
+        report = json.loads(text)
+        assert row["energy_j"] == report["total"]["energy_j"] and row["energy_j"] > 0
+        assert row["steps"] == report["run"]["steps"]
+
+
 def test_every_exporter_and_every_format_is_among_the_outputs(runs: Path) -> None:
     words = {word for task in outputs.tasks(runs) for command in task for word in command.words}
     exporters = {

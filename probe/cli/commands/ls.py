@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from ...simulated_card import WORD
 from ..arguments import add_format, add_place, place
 
 if TYPE_CHECKING:
-    from ...store.catalogue import RunSummary
+    from ...store.catalogue import Catalogue, RunSummary
 
 SUMMARY = "runs, newest first"
 EXAMPLES = (
@@ -49,16 +51,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, NothingToReport."""
-    from ...store.catalogue import summaries
+    from ...store.catalogue import Catalogue
     from ...store.catalogue.search import found
     from ...store.layout import runs_dir
 
     directory = runs_dir(place(options))
-    everything = summaries(directory)
+    catalogue = Catalogue(directory)
+    everything, unread = _rows(catalogue)
     there = len(everything)
     asked = [row for row in everything if _is_of_job(row, options)]
     archived = options.all or options.format == "json"
     rows = found(asked, options.search or "", archived=archived)
+    if unread:
+        print(
+            f"probe: {unread} killed runs have no energy here yet: ask again, and more are read",
+            file=sys.stderr,
+        )
     if options.by:
         return _print_sums(rows, options)
     if options.format == "json":
@@ -77,6 +85,18 @@ def run(options: argparse.Namespace) -> int:
     if left_out := sum(row["archived"] for row in everything) * (not options.all):
         print(f"({left_out} archived: --all shows them, too)")
     return 0
+
+
+def _rows(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
+    """All rows, and how many killed runs still lack their energy."""
+    rows, unread = catalogue.rows(), 0
+    if any(row["status"] in ("killed", "lost") and row["energy_j"] is None for row in rows):
+        from ...report.build.list_row import rows_with_energy  # loads what reports need
+
+        rows, unread = rows_with_energy(catalogue)
+    with contextlib.suppress(OSError):
+        catalogue.keep(now=True)
+    return rows, unread
 
 
 def _is_of_job(row: RunSummary, options: argparse.Namespace) -> bool:

@@ -12,7 +12,7 @@
 Whatever is in the cache follows from the runs: anybody may delete it.
 """
 
-from .listing import Catalogue, summaries
+from .listing import Catalogue
 from .rows import Hungriest, RunSummary, summary
 
-__all__ = ["Catalogue", "Hungriest", "RunSummary", "summaries", "summary"]
+__all__ = ["Catalogue", "Hungriest", "RunSummary", "summary"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from ..layout import MERGED, RUN_FILE
@@ -70,9 +70,14 @@ class Catalogue:
         """
         entry = (self._entries or {}).get(run_id)
         if entry is not None and self._entries is not None:
-            self._entries[run_id] = Entry(entry.run, entry.folder, known)
+            self._entries[run_id] = Entry(entry.run, entry.folder, known, whole=True)
             self._unkept += 1
             self._costly = True
+
+    def is_complete(self, run_id: str) -> bool:
+        """Whether a reading of the whole run has completed its row."""
+        entry = (self._entries or {}).get(run_id)
+        return entry is not None and entry.whole
 
     def keep(self, *, now: bool = False) -> None:
         """Keep what was read for the next process, now or when the last time is long enough ago."""
@@ -109,16 +114,7 @@ class Catalogue:
             return Entry(run, folder, summary(path))
         if before.folder != folder:
             self._unkept += 1
-        return Entry(run, folder, with_labels(row, read_labels(path)))
-
-
-def summaries(directory: Path) -> list[RunSummary]:
-    """A summary per run, newest first; a run that cannot be read has the reason as ``problem``."""
-    catalogue = Catalogue(directory)
-    rows = catalogue.rows()
-    with contextlib.suppress(OSError):
-        catalogue.keep(now=True)
-    return rows
+        return replace(before, folder=folder, row=with_labels(row, read_labels(path)))
 
 
 def _is_settled(entry: Entry) -> bool:

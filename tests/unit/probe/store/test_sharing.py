@@ -19,12 +19,12 @@ from probe.clock import MACHINE_CLOCK
 from probe.errors import StoreError, UsageError
 from probe.recorder.live.page import LivePageStage
 from probe.store import files, layout
-from probe.store.catalogue import summaries
 from probe.store.live import ViewerWatch, look_live
 from probe.store.reader import RunReader
 from probe.store.runs import create_run, find_run
 from probe.store.segments import SAMPLES, SegmentWriter, seal_segment
 from probe.store.sharing import share
+from tests.fakes.listed_runs import summaries
 
 ID = "20260101-000000-aaa"
 STRANGER, GROUP = 65533, 4242

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from probe.errors import UnknownRunError, UsageError
-from probe.store.catalogue import summaries
 from probe.store.processes import start_ticks
 from probe.store.reader import RunReader
 from probe.store.runs import create_run, find_run, find_runs
 from probe.store.trainings import is_group, numbers, take_number
+from tests.fakes.listed_runs import summaries
 from tests.fakes.stored_group import member, stored_group
 
 TRAININGS = ((10.0, 20.0), (30.0, 50.0))

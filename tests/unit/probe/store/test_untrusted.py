@@ -20,10 +20,10 @@ from probe.ring import layout as ring_layout
 from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
 from probe.store import files, layout, untrusted
-from probe.store.catalogue import summaries
 from probe.store.members import read_members
 from probe.store.reader import RunReader
 from probe.store.runs import create_run
+from tests.fakes.listed_runs import summaries
 from tests.unit.probe.store.test_status import join
 
 GIB = 1 << 30

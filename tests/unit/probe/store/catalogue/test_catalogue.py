@@ -15,13 +15,14 @@ from probe.analysis.run_sums import sum_line, worths
 from probe.cli.main import main
 from probe.model import RunStatus
 from probe.store import files, layout
-from probe.store.catalogue import Catalogue, Hungriest, RunSummary, listing, summaries
+from probe.store.catalogue import Catalogue, Hungriest, RunSummary, listing
 from probe.store.catalogue.kept import kept_file
 from probe.store.catalogue.labels import change_labels
 from probe.store.catalogue.rows import empty_row
 from probe.store.catalogue.search import found
 from probe.store.catalogue.totals import Worth, total, totals_by
 from probe.store.runs import create_run
+from tests.fakes.listed_runs import summaries
 from tests.fakes.stored_run import counter, energy_source, stored_run
 
 
