@@ -111,10 +111,9 @@ def shares(pages: Sequence[LivePage]) -> dict[str, float]:
     total_j = 0.0
     for page, device in gpus or metered:
         rows = [row for row in page.phases if row.device == device.device]
-        totals = [row.total_j for row in rows if row.total_j is not None]
-        if not totals:
+        if all(row.energy_j is None for row in rows):
             return {}
-        total_j += max(totals)
+        total_j += device.energy_j
         for row in rows:
             if row.energy_j is None:
                 unresolved.add(row.phase)

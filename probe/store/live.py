@@ -44,8 +44,8 @@ class LivePhase:
     """Joules of a phase on a device.
 
     ``given_j`` never falls; over a device's phases it adds up to the device's energy. ``energy_j``
-    is the best estimate now with its 95 % interval; None while the phase cannot be resolved.
-    ``total_j``: of the device when that was estimated.
+    is the best estimate with its 95 % interval, carried on to the time of the page at the phase's
+    power; None while the phase cannot be resolved.
     """
 
     phase: str
@@ -55,7 +55,6 @@ class LivePhase:
     low_j: float | None = None
     high_j: float | None = None
     status: str = "not_identifiable"
-    total_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

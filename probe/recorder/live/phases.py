@@ -25,11 +25,10 @@ from ...timeline.span_table import SpanTable
 
 @dataclass(frozen=True, slots=True)
 class _StatedPhase:
-    """A phase's estimate, how long the phase had run by then, and its device's joules."""
+    """A phase's estimate, and how long the phase had run by then."""
 
     estimate: PhaseEstimate
     seconds: float
-    total_j: float
 
     def by(self, seconds: float) -> float:
         """Joules once it has run so long, if it goes on as before."""
@@ -118,7 +117,7 @@ class LivePhases:
         phases = {code: solution.of(code) for code in solution.codes}
         self._shares.setdefault(device, _Shares()).state(
             {
-                code: _StatedPhase(phase, seconds.get(code, 0.0), total_j)
+                code: _StatedPhase(phase, seconds.get(code, 0.0))
                 for code, phase in phases.items()
                 if phase.status is not Status.NOT_IDENTIFIABLE
             },
@@ -137,22 +136,25 @@ class LivePhases:
         for device, total_j in totals_j.items():
             shares = self._shares.setdefault(device, _Shares())
             rank = self._rank.get(device)
-            shares.hand_out(total_j, self.seconds(rank))
+            seconds = self.seconds(rank)
+            shares.hand_out(total_j, seconds)
             for code, given in sorted(shares.given.items()):
                 name = phase_name_of(code, names.get(rank, {}) if rank is not None else {})
                 if (stated := shares.stated.get(code)) is None:
                     yield LivePhase(name, device, given)
                 else:
-                    best = stated.estimate
+                    # The meter has gone on since the estimate: its joules as they were would be a
+                    # smaller share of the energy every second until the next one.
+                    best, now_j = stated.estimate, stated.by(seconds.get(code, 0.0))
+                    grown = now_j / best.energy_j if best.energy_j > 0 else 1.0
                     yield LivePhase(
                         name,
                         device,
                         given,
-                        best.energy_j,
-                        best.low_j,
-                        best.high_j,
+                        now_j,
+                        best.low_j * grown,
+                        best.high_j * grown,
                         str(best.status),
-                        stated.total_j,
                     )
 
     def times(self, names: Mapping[int, Mapping[int, str]]) -> Iterable[LiveTime]:

@@ -53,12 +53,12 @@ def test_samples_where_tokens_are_unknown(monkeypatch: pytest.MonkeyPatch) -> No
     assert found["phasewatt/j_per_sample"] == pytest.approx(50.0)
 
 
-def test_a_share_is_of_the_energy_when_it_was_estimated() -> None:
-    """The meter has gone on since; the CPU's phases are another matter."""
+def test_a_share_is_of_the_device_s_energy() -> None:
+    """The CPU's phases are another matter."""
     phases = (
-        LivePhase("forward", "gpu0", 250.0, 300.0, 290.0, 310.0, "resolved", 1000.0),
+        LivePhase("forward", "gpu0", 250.0, 600.0, 580.0, 620.0, "resolved"),
         LivePhase("optimizer", "gpu0", 0.0),  # cannot be told
-        LivePhase("forward", "cpu", 9.0, 9.0, 8.0, 10.0, "resolved", 10.0),
+        LivePhase("forward", "cpu", 9.0, 9.0, 8.0, 10.0, "resolved"),
     )
     found = LiveNumbers().of(page(2000.0, 1.0, phases=phases))
     assert {k: v for k, v in found.items() if "share" in k} == {"phasewatt/share/forward": 0.3}

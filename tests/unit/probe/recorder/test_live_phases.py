@@ -10,7 +10,7 @@ import pytest
 from probe.attribution.columns import UNATTRIBUTED
 from probe.attribution.estimate import PhaseEstimate
 from probe.model import Status
-from probe.recorder.live.phases import _Shares, _StatedPhase
+from probe.recorder.live.phases import LivePhases, _Shares, _StatedPhase
 
 POWERS = {1: 100.0, 2: 400.0}  # watts of two phases that alternate; 5 % of the time is nobody's
 
@@ -35,7 +35,6 @@ def drive(shares, *, seconds=600, first_s=45, every_s=10, error=0.0, seed=0):
                         Status.RESOLVED,
                     ),
                     spent[code],
-                    total,
                 )
                 for code, watts in POWERS.items()
             }
@@ -68,14 +67,12 @@ def test_what_was_used_before_the_first_estimate_is_nobodys():
 def test_an_estimate_that_falls_takes_nothing_back():
     shares = _Shares()
     spent = {1: 10.0}
-    shares.state({1: _StatedPhase(PhaseEstimate(1000.0, 0, 0, Status.RESOLVED), 10.0, 0.0)}, spent)
+    shares.state({1: _StatedPhase(PhaseEstimate(1000.0, 0, 0, Status.RESOLVED), 10.0)}, spent)
     shares.hand_out(1000.0, spent)
     shares.hand_out(2000.0, {1: 20.0})
     given = shares.given[1]
     assert given == pytest.approx(1000.0)
-    shares.state(
-        {1: _StatedPhase(PhaseEstimate(1500.0, 0, 0, Status.RESOLVED), 20.0, 0.0)}, {1: 20.0}
-    )
+    shares.state({1: _StatedPhase(PhaseEstimate(1500.0, 0, 0, Status.RESOLVED), 20.0)}, {1: 20.0})
     shares.hand_out(2100.0, {1: 21.0})
     assert shares.given[1] == given
     assert shares.given[UNATTRIBUTED] == pytest.approx(1100.0)
@@ -86,3 +83,23 @@ def test_a_meter_that_starts_anew_hands_out_nothing():
     shares.hand_out(100.0, {})
     shares.hand_out(40.0, {})
     assert dict(shares.given) == {UNATTRIBUTED: 100.0}
+
+
+def test_between_two_estimates_a_phase_keeps_its_share(monkeypatch):
+    """The meter goes on, and with it each phase at its power; start-up is over."""
+    live = LivePhases()
+    stated = {
+        1: _StatedPhase(PhaseEstimate(24_000.0, 22_000.0, 26_000.0, Status.RESOLVED), 60.0),
+        2: _StatedPhase(PhaseEstimate(3_500.0, 3_000.0, 4_000.0, Status.WEAK), 35.0),
+        3: _StatedPhase(PhaseEstimate(500.0, 400.0, 600.0, Status.WEAK), 5.0),
+    }
+    live._rank["gpu0"], live._shares["gpu0"] = 0, _Shares()
+    live._shares["gpu0"].state(stated, {1: 60.0, 2: 35.0, 3: 5.0})
+    monkeypatch.setattr(live, "seconds", lambda _rank: {1: 120.0, 2: 70.0, 3: 5.0})
+    total_j = 2 * 27_500.0 + 500.0
+    rows = live.phases({"gpu0": total_j}, {0: {1: "forward", 2: "data", 3: "startup"}})
+    by_phase = {row.phase: row for row in rows}
+    assert by_phase["forward"].energy_j == 48_000.0
+    assert (by_phase["forward"].low_j, by_phase["forward"].high_j) == (44_000.0, 52_000.0)
+    assert by_phase["startup"].energy_j == 500.0
+    assert sum(row.energy_j or 0.0 for row in by_phase.values()) == pytest.approx(total_j)
