@@ -10,9 +10,8 @@ from pathlib import Path
 
 from probe.errors import UnknownRunError
 from probe.report.build.list_row import completed, lacks_something, read_whole
-from probe.store.catalogue import Catalogue, RunSummary
+from probe.store.catalogue import Catalogue, RunSummary, with_live
 from probe.store.layout import RUN_FILE, training_dir
-from probe.store.live import read_live
 from probe.store.untrusted import is_regular
 
 from ..urls import MEMBER
@@ -118,7 +117,7 @@ class Library:
 
     def _read(self) -> list[RunSummary]:
         rows = [
-            _with_live(self.directory / row["id"], row) if row["status"] == "running" else row
+            with_live(self.directory / row["id"], row) if row["status"] == "running" else row
             for row in self._catalogue.rows()
         ]
         return sorted(rows, key=lambda row: row["status"] != "running")
@@ -140,15 +139,3 @@ class Library:
                 if row is not None:
                     self._catalogue.complete(run_id, completed(row, whole))
                     self._stale_at = min(self._stale_at, time.monotonic() + _FRESH_S)
-
-
-def _with_live(path: Path, row: RunSummary) -> RunSummary:
-    live = read_live(path)
-    if live is None or row.get("simulated"):
-        return row
-    return row | {
-        "energy_j": live.energy_j(),
-        "modelled_energy_j": live.modelled_energy_j(),
-        "steps": max(page.steps for page in live.pages),
-        "power_w": live.power_w(),
-    }

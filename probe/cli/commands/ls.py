@@ -88,7 +88,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rows(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
-    """All rows, and how many killed runs still lack their energy."""
+    """All rows as of now, and how many killed runs still lack their energy."""
+    from ...store.catalogue import with_live
+
     rows, unread = catalogue.rows(), 0
     if any(row["status"] in ("killed", "lost") and row["energy_j"] is None for row in rows):
         from ...report.build.list_row import rows_with_energy  # loads what reports need
@@ -96,7 +98,11 @@ def _rows(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
         rows, unread = rows_with_energy(catalogue)
     with contextlib.suppress(OSError):
         catalogue.keep(now=True)
-    return rows, unread
+    now = [
+        with_live(catalogue.directory / row["id"], row) if row["status"] == "running" else row
+        for row in rows
+    ]
+    return now, unread
 
 
 def _is_of_job(row: RunSummary, options: argparse.Namespace) -> bool:

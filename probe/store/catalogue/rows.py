@@ -15,6 +15,7 @@ from ...errors import ProbeError
 from ...model import RunStatus
 from .. import files
 from ..layout import LABELS_FILE, training_dir
+from ..live import read_live
 from ..node_files import accelerators_of_node
 from ..run_fields import PowerFields, RunFields, scheduler_of
 from ..trainings import numbers, place_of
@@ -42,7 +43,7 @@ class RunSummary(TypedDict):
     else but ``id`` is empty. ``power`` is the mean in a few bins. Of a group ``trainings`` has a
     row for each; of such a training ``shared`` says whether a meter's joules are the group's.
     A run of the ``simulated`` card has no energy here, so that no sum of rows counts it.
-    ``power_w`` is the power now of a run that goes on, where the dashboard has added it.
+    ``power_w`` is the power now of a run that goes on, where :func:`with_live` has added it.
 
     ``co2e_g`` and ``modelled_co2e_g`` are grams, as the recorder weighted them; ``g_per_kwh`` is
     the intensity that it knew. ``devices`` counts accelerators, or hosts where there is none.
@@ -100,6 +101,19 @@ def summary(path: Path) -> RunSummary:
 def with_labels(row: RunSummary, labels: Labels) -> RunSummary:
     """The row with what people said of the run."""
     return row | {"tags": list(labels.tags), "note": labels.note, "archived": labels.archived}
+
+
+def with_live(path: Path, row: RunSummary) -> RunSummary:
+    """The row of a run that goes on, with what its recorders know now."""
+    live = read_live(path)
+    if live is None or row.get("simulated"):
+        return row
+    return row | {
+        "energy_j": live.energy_j(),
+        "modelled_energy_j": live.modelled_energy_j(),
+        "steps": max(page.steps for page in live.pages),
+        "power_w": live.power_w(),
+    }
 
 
 def empty_row(run_id: str, status: str, problem: str | None = None) -> RunSummary:

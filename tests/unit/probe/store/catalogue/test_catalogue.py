@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from probe.analysis.carbon_and_price import Tariffs, tariff
 from probe.analysis.run_sums import sum_line, worths
 from probe.cli.main import main
 from probe.model import RunStatus
+from probe.report.build import list_row
 from probe.store import files, layout
 from probe.store.catalogue import Catalogue, Hungriest, RunSummary, listing
 from probe.store.catalogue.kept import kept_file
@@ -21,6 +23,7 @@ from probe.store.catalogue.labels import change_labels
 from probe.store.catalogue.rows import empty_row
 from probe.store.catalogue.search import found
 from probe.store.catalogue.totals import Worth, total, totals_by
+from probe.store.live import LiveDevice, LivePage, write_live
 from probe.store.runs import create_run
 from tests.fakes.listed_runs import summaries
 from tests.fakes.stored_run import counter, energy_source, stored_run
@@ -142,6 +145,52 @@ def test_runs_that_go_on_are_read_each_time_and_not_kept(directory: Path) -> Non
     assert path is not None
     kept = [json.loads(line)[0] for line in path.read_text().splitlines()[1:]]
     assert len(kept) == 4 and "20260201-000000-live" not in kept
+
+
+def list_runs(directory: Path, *words: str) -> None:
+    with pytest.raises(SystemExit, match="^0$"):
+        main(["ls", str(directory), *words])
+
+
+def test_the_command_lists_what_a_running_run_has_used(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = create_run(directory, "20260201-000000-live", shared=False, fields={"name": "live"})
+    gpu = LiveDevice("gpu0", "nvml", "measured", 1234.0, 200.0, 0)
+    node = layout.node_dir(run).name.removeprefix("node-")
+    write_live(run, LivePage(0, time.time(), node=node, steps=42, devices=(gpu,)))
+    list_runs(directory, "--json")
+    row = json.loads(capsys.readouterr().out)[0]
+    assert (row["status"], row["energy_j"], row["steps"]) == ("running", 1234.0, 42)
+
+
+def test_a_list_stops_reading_killed_runs_and_the_next_one_goes_on(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Reading one takes long; what was read, and what cannot be read, is not tried again."""
+    for number in (1, 2, 3):
+        killed = f"20260101-0000{number:02}-r"
+        file = directory / killed / layout.RUN_FILE
+        meta = dict(files.read_run_file(file.parent))
+        files.write_json(file, meta | {"status": RunStatus.KILLED, "total": {}}, checked=True)
+    tried: list[str] = []
+
+    def read(run: Path) -> dict[str, Any]:
+        tried.append(run.name[-4:])
+        if run.name.endswith("02-r"):
+            raise ValueError("damaged")
+        return {"energy_j": 5.0, "steps": 7, "hungriest": None}
+
+    monkeypatch.setattr(list_row, "read_whole", read)
+    monkeypatch.setattr(list_row, "_MOST_S", -1.0)
+    list_runs(directory)
+    assert not tried and "3 killed runs have no energy here yet" in capsys.readouterr().err
+    monkeypatch.setattr(list_row, "_MOST_S", 60.0)
+    for _ in range(2):
+        list_runs(directory, "--json")
+        rows = json.loads(capsys.readouterr().out)
+        assert [row["energy_j"] for row in rows] == [4000.0, 5.0, None, 5.0]
+    assert tried == ["03-r", "02-r", "01-r"]
 
 
 def test_parts_of_a_job_that_were_merged_and_deleted_runs_go(directory: Path) -> None:
