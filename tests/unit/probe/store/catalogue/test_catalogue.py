@@ -148,7 +148,7 @@ def test_runs_that_go_on_are_read_each_time_and_not_kept(directory: Path) -> Non
 
 
 def list_runs(directory: Path, *words: str) -> None:
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["ls", str(directory), *words])
 
 
