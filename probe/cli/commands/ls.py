@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     rows = found(asked, options.search or "", archived=archived)
     if unread:
         print(
-            f"probe: {unread} killed runs have no energy here yet: ask again, and more are read",
+            f"probe: energy of killed runs that is not read yet: {unread}; the next `probe ls` goes on",
             file=sys.stderr,
         )
     if options.by:

@@ -184,7 +184,7 @@ def test_a_list_stops_reading_killed_runs_and_the_next_one_goes_on(
     monkeypatch.setattr(list_row, "read_whole", read)
     monkeypatch.setattr(list_row, "_MOST_S", -1.0)
     list_runs(directory)
-    assert not tried and "3 killed runs have no energy here yet" in capsys.readouterr().err
+    assert not tried and "not read yet: 3;" in capsys.readouterr().err
     monkeypatch.setattr(list_row, "_MOST_S", 60.0)
     for _ in range(2):
         list_runs(directory, "--json")
