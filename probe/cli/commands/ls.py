@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
     rows = found(asked, options.search or "", archived=archived)
     if unread:
         print(
-            f"probe: energy of killed runs that is not read yet: {unread}; the next `probe ls` goes on",
+            f"probe: killed runs whose energy is not read yet: {unread}; "
+            "the next `probe ls` goes on",
             file=sys.stderr,
         )
     if options.by:
