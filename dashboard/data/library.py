@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from probe.errors import UnknownRunError
-from probe.report.build.list_row import completed, lacks_something, read_whole
+from probe.report.build.list_row import completed, lacks_something, reported_fields
 from probe.store.catalogue import Catalogue, RunSummary, with_live
 from probe.store.layout import RUN_FILE, training_dir
 from probe.store.untrusted import is_regular
@@ -131,11 +131,11 @@ class Library:
                     return
                 run_id = self._waiting.popleft()
             try:
-                whole = read_whole(self.directory / run_id)
+                reported = reported_fields(self.directory / run_id)
             except Exception:  # a damaged run: its own page says what is wrong with it
                 continue
             with self._reading:
                 row = next((row for row in self._rows if row["id"] == run_id), None)
                 if row is not None:
-                    self._catalogue.complete(run_id, completed(row, whole))
+                    self._catalogue.complete(run_id, completed(row, reported))
                     self._stale_at = min(self._stale_at, time.monotonic() + _FRESH_S)

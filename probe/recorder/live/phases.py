@@ -146,14 +146,14 @@ class LivePhases:
                     # The meter has gone on since the estimate: its joules as they were would be a
                     # smaller share of the energy every second until the next one.
                     best, now_j = stated.estimate, stated.by(seconds.get(code, 0.0))
-                    grown = now_j / best.energy_j if best.energy_j > 0 else 1.0
+                    growth = now_j / best.energy_j if best.energy_j > 0 else 1.0
                     yield LivePhase(
                         name,
                         device,
                         given,
                         now_j,
-                        best.low_j * grown,
-                        best.high_j * grown,
+                        best.low_j * growth,
+                        best.high_j * growth,
                         str(best.status),
                     )
 

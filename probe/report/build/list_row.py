@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_S = 5.0  # that a list may wait for runs that were killed
 
 
-class WholeRun(TypedDict):
+class ReportedFields(TypedDict):
     """Fields of :class:`~probe.store.catalogue.RunSummary`, as the run's report has them."""
 
     energy_j: float | None
@@ -46,7 +46,7 @@ def lacks_something(row: RunSummary) -> bool:
     return settled and row["hungriest"] is None and not row.get("trainings") and has_phases
 
 
-def read_whole(run: Path) -> WholeRun:
+def reported_fields(run: Path) -> ReportedFields:
     """Read the run's report. Takes a third of a second or more.
 
     Raises:
@@ -67,11 +67,11 @@ def read_whole(run: Path) -> WholeRun:
     }
 
 
-def completed(row: RunSummary, whole: WholeRun) -> RunSummary:
+def completed(row: RunSummary, reported: ReportedFields) -> RunSummary:
     """The row with what its report says; what run.json says stays."""
     if row["energy_j"] is None and row["modelled_energy_j"] is None:
-        return cast("RunSummary", {**row, **whole})
-    return {**row, "hungriest": whole["hungriest"]}
+        return cast("RunSummary", {**row, **reported})
+    return {**row, "hungriest": reported["hungriest"]}
 
 
 def rows_with_energy(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
@@ -91,6 +91,6 @@ def rows_with_energy(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
             continue
         # A damaged run: its own report says what is wrong with it.
         with contextlib.suppress(Exception):
-            rows[place] = completed(row, read_whole(catalogue.directory / row["id"]))
+            rows[place] = completed(row, reported_fields(catalogue.directory / row["id"]))
         catalogue.complete(row["id"], rows[place])
     return rows, left

@@ -1,7 +1,7 @@
 """Rows of a directory of runs, kept from one process to the next in the reader's own cache.
 
 A file of JSON lines per directory: what it is of, then ``[name, run stamp, folder stamp, row,
-whole]``.
+complete]``.
 It is replaced whole, so that no reader waits for another, not on a file server either; of two that
 write at once the later one stays, and what it lacks is read from the runs again. A line that is
 damaged, or is older than its run, counts for nothing. The file is its reader's alone, as runs may
@@ -36,14 +36,14 @@ class Entry:
     """What is known of a run's directory; ``row`` is None for a part of a job that was merged.
 
     ``run`` is the (mtime in ns, size) of run.json, ``folder`` the (mtime in ns, mode) of the
-    directory, which changes with its labels. ``whole``: the row was completed by a reading of the
-    whole run, or nothing of it could be read.
+    directory, which changes with its labels. ``complete``: the whole run was read for the row, or
+    could not be read.
     """
 
     run: Stamp
     folder: Stamp
     row: RunSummary | None
-    whole: bool = False
+    complete: bool = False
 
 
 def kept_file(directory: Path) -> Path | None:
@@ -70,10 +70,12 @@ def read_kept(directory: Path) -> dict[str, Entry]:
         return {}
     for line in lines[1:]:
         with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
-            name, run, folder, row, whole = json.loads(line)
+            name, run, folder, row, complete = json.loads(line)
             if row is None or (isinstance(row, dict) and row.keys() >= fields):
                 known = cast("RunSummary | None", row)
-                entries[name] = Entry((run[0], run[1]), (folder[0], folder[1]), known, bool(whole))
+                entries[name] = Entry(
+                    (run[0], run[1]), (folder[0], folder[1]), known, bool(complete)
+                )
     return entries
 
 
@@ -83,7 +85,7 @@ def keep(directory: Path, entries: Mapping[str, Entry]) -> None:
     if path is None:
         return
     lines: list[Any] = [_header(directory)]
-    lines += [[name, e.run, e.folder, e.row, e.whole] for name, e in entries.items()]
+    lines += [[name, e.run, e.folder, e.row, e.complete] for name, e in entries.items()]
     with contextlib.suppress(OSError, ValueError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         files.write_bytes(path, "\n".join(map(json.dumps, lines)).encode())

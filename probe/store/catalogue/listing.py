@@ -70,14 +70,14 @@ class Catalogue:
         """
         entry = (self._entries or {}).get(run_id)
         if entry is not None and self._entries is not None:
-            self._entries[run_id] = Entry(entry.run, entry.folder, known, whole=True)
+            self._entries[run_id] = Entry(entry.run, entry.folder, known, complete=True)
             self._unkept += 1
             self._costly = True
 
     def is_complete(self, run_id: str) -> bool:
         """Whether a reading of the whole run has completed its row."""
         entry = (self._entries or {}).get(run_id)
-        return entry is not None and entry.whole
+        return entry is not None and entry.complete
 
     def keep(self, *, now: bool = False) -> None:
         """Keep what was read for the next process, now or when the last time is long enough ago."""

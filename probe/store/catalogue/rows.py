@@ -183,8 +183,8 @@ def _row(
     path: Path, meta: RunFields, hosts: list[RunFields], run_id: str, status: str, lasted_ns: int
 ) -> RunSummary:
     # A host that was lost wrote no total: the sum of the others would be no sum of the run.
-    every = all(host.get("total") is not None for host in hosts)
-    totals = [host.get("total") or {} for host in hosts] if every else []
+    has_all_totals = all(host.get("total") is not None for host in hosts)
+    totals = [host.get("total") or {} for host in hosts] if has_all_totals else []
     logged = [host.get("logged") or {} for host in hosts]
     carbon = meta.get("carbon") or {}
     row = empty_row(run_id, status)

@@ -181,7 +181,7 @@ def test_a_list_stops_reading_killed_runs_and_the_next_one_goes_on(
             raise ValueError("damaged")
         return {"energy_j": 5.0, "steps": 7, "hungriest": None}
 
-    monkeypatch.setattr(list_row, "read_whole", read)
+    monkeypatch.setattr(list_row, "reported_fields", read)
     monkeypatch.setattr(list_row, "_MOST_S", -1.0)
     list_runs(directory)
     assert not tried and "not read yet: 3;" in capsys.readouterr().err
