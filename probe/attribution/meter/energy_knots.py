@@ -4,7 +4,8 @@ A counter moves in steps: its value is the energy up to the last *update*, so on
 the instants at which it changed carry information. An instant is known to lie
 between the last read of the old value and the first read of the new one; the middle
 is taken, the half-width kept. Updates that were not caught closely are set evenly
-between those that were. Sampled power is summed up between samples.
+between those that were; after a silence the last one is at most a period old. Sampled
+power is summed up between samples.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ def _dated(low: Times, high: Times) -> tuple[Times, Bools, Bools]:
     A counter that is mostly read once between its updates has brackets of a whole period. Those
     are set evenly between the updates that were caught closely, since updates come at equal
     intervals. Where they do not, because one was missed, they are left out: their energy comes with
-    the next.
+    the next. A bracket that ends a silence holds several updates, and its value is of the last.
 
     Args:
         low, high: the brackets in ns, (n,) each.
@@ -207,6 +208,9 @@ def _dated(low: Times, high: Times) -> tuple[Times, Bools, Bools]:
     beyond = (place < caught[0]) | (place > caught[-1])
     regular = beyond | (np.abs(step[gap] / period - 1) < _IRREGULAR)
     even_ns = middle[0] + even.astype(np.int64)
+    # The shortest periods count: a counter that is read sparsely is read densely after a silence.
+    latest = high - round(float(np.quantile(step, 0.1)) / 2)
+    middle = np.where(close, middle, np.maximum(middle, latest))
     usable = ~close & regular & (low < even_ns) & (even_ns < high)
     apart = step[gap] * np.diff(caught)[gap] > _SILENCE * period  # nothing near to lean on
     kept = close | usable | beyond | apart

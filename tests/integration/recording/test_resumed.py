@@ -6,6 +6,7 @@ import re
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from probe.store.reader import RunReader
@@ -69,21 +70,18 @@ def test_attempts_add_up(tmp_path: Path) -> None:
         for row in reader.series()
         if (row.source.device, row.source.quantity) == ("gpu0", "energy")
     )
+    # Between two reads energy is spread evenly. They are far apart where nothing is recorded, where
+    # a recorder begins late, and where a stable counter is read at one update in nine.
+    reads_ns = counter.time_ns
+    used_j = [rig.true_energy_j(0, int(reads_ns[0]), int(at_ns)) for at_ns in reads_ns]
     for row in attempts:
-        begin_ns, end_ns = (reader.begin_ns + round(1e9 * row[at]) for at in ("begin_s", "end_s"))
-        first_ns = int(counter.time_ns[counter.time_ns > begin_ns][0])
-        unread_j = rig.true_energy_j(0, begin_ns, first_ns)
-        if (before := counter.time_ns[counter.time_ns <= begin_ns]).size:
-            # What was used between two reads is spread over the time between them, and a part
-            # of that belongs to the attempt: how large it is depends on when the sensor began.
-            last_ns = int(before[-1])
-            between_j = rig.true_energy_j(0, last_ns, first_ns)
-            unread_j = between_j * (first_ns - begin_ns) / (first_ns - last_ns)
-        expected_j = unread_j + rig.true_energy_j(0, first_ns, end_ns)
-        # At both ends the counter is up to a period behind, where power changes by 250 W; the
-        # first attempt's unread part is extrapolated, up to 150 W off.
-        slack_j = 2 * 0.1 * 250 + (0 if before.size else 150 * (first_ns - begin_ns) / 1e9)
-        assert row["energy_j"] == pytest.approx(expected_j, rel=0.02, abs=slack_j), row
+        ends_ns = [reader.begin_ns + round(1e9 * row[end]) for end in ("begin_s", "end_s")]
+        begin_j, end_j = np.interp(ends_ns, reads_ns, used_j)
+        # At both ends power changes by 250 W, and the counter is up to a period behind. What was
+        # used before the first read of all is extrapolated.
+        before_j = max(0, reads_ns[0] - ends_ns[0]) / 1e9 * 200
+        expected = pytest.approx(end_j - begin_j, rel=0.02, abs=2 * 0.1 * 250 + before_j)
+        assert row["energy_j"] == expected, row
     # The counter goes on where nobody reads it: between the attempts, too.
     truth = rig.true_energy_j(0, reader.begin_ns, reader.end_ns())
     assert report["total"]["energy_j"] == pytest.approx(truth, rel=0.02)

@@ -118,3 +118,20 @@ def test_a_phase_of_hours_gives_up_the_shares_and_no_memory() -> None:
     found = summing.finish(6 * 3600 * S)
     assert found.shares is None
     assert float(np.diff(found.curve.at(np.array([0, 6 * 3600 * S])))[0]) == pytest.approx(2.16e6)
+
+
+@pytest.mark.parametrize("silence_s", [0.7, 5.0, 300.0])
+def test_energy_of_a_silence_is_spread_over_all_of_it(silence_s: float) -> None:
+    """A recorder died and another one began: the first value that it reads is a period old."""
+    period_s, watts = 0.1, 200.0
+    updates = np.arange(0.0, 20.0 + silence_s, period_s)
+    reads = np.sort(np.concatenate([updates - 2e-3, updates + 2e-3]))[1:]
+    reads = reads[(reads < 10.05) | (reads > 10.05 + silence_s)]
+    values = watts * period_s * np.floor(reads / period_s + 1e-9)
+    knots = CounterKnots()
+    knots.feed((reads * S).astype(np.int64), values, np.zeros(len(reads), np.int64))
+    curve = knots.curve()
+    assert curve is not None
+    at_s = np.linspace(10.0, 10.0 + silence_s, 50)
+    joules = curve.at((at_s * S).astype(np.int64)) - curve.at(np.array([9 * S]))[0]
+    assert joules == pytest.approx(watts * (at_s - 9.0), abs=watts * period_s)
