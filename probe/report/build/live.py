@@ -223,10 +223,12 @@ def _joules(page: LivePage, several: bool) -> Iterator[PhaseRow]:
         if not _is_measured(device):
             continue
         rest_j = device.energy_j
+        refused = dict(times)  # phases that no estimate has told apart yet
         for phase in page.phases:
             if phase.device != device.device or phase.phase in _REST:
                 continue
             time = times.get(phase.phase)
+            refused.pop(phase.phase, None)
             rest_j -= phase.energy_j or 0.0
             seconds = time.seconds if time else 0.0
             yield _row(
@@ -238,6 +240,8 @@ def _joules(page: LivePage, several: bool) -> Iterator[PhaseRow]:
                 interval=_limits(phase),
                 status=Status(phase.status),
             )
+        for name, time in refused.items():
+            yield _row(name, prefix + device.device, seconds=time.seconds, count=time.count)
         yield _row("unresolved", prefix + device.device, energy_j=max(0.0, rest_j))
 
 
