@@ -102,7 +102,7 @@ def test_stored_runs_ended_in_every_way(runs: Path) -> None:
 
 
 def test_the_list_says_of_killed_runs_what_their_reports_say(runs: Path, tmp_path: Path) -> None:
-    """Nobody wrote it into their run.json; the second list reads what the first one kept."""
+    """Their run.json lacks it. The first list reads the runs, the second one the cache."""
     kept = {"XDG_CACHE_HOME": str(tmp_path), "HOME": str(tmp_path), "PROBE_CALIBRATION": ""}
     lists = [probe(runs.parent, "ls", "runs", "--json", **kept) for _ in range(2)]
     assert lists[0].stdout == lists[1].stdout

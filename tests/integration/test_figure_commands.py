@@ -40,7 +40,10 @@ SMALL: dict[str, tuple[tuple[str, ...], str]] = {
     "gpu.two_meters": ((), r"total: counter \d+ J"),
     "long_runs.report_1day": (("--hours", "0.2", "--gpus", "1"), r"report: \d"),
     "long_runs.store_fuzz": (("--rounds", "2"), r"same +\d|refused +\d|warned +\d"),
-    "long_runs.thirty_days": (("--days", "1", "--ranks", "1", "--steps-per-s", "0.01"), r"\d"),
+    "long_runs.thirty_days": (
+        ("--days", "1", "--ranks", "1", "--steps-per-s", "0.01"),
+        r"about \d",
+    ),
     "long_runs.virtual_day": (("--hours", "0.2"), r"growth_mib +\d"),
     "loops": (("plain", "--way", "watch()"), r"right: 1 of 1"),
     "training.search": (("--repeats", "1", "--budget", "40"), r"repeat +default +random"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 from dataclasses import asdict
@@ -90,20 +89,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _rows(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
     """All rows as of now, and how many killed runs still lack their energy."""
-    from ...store.catalogue import with_live
+    from ...store.catalogue import lacks_energy, with_live
 
     rows, unread = catalogue.rows(), 0
-    if any(row["status"] in ("killed", "lost") and row["energy_j"] is None for row in rows):
+    if any(lacks_energy(row) and not catalogue.is_complete(row["id"]) for row in rows):
         from ...report.build.list_row import rows_with_energy  # loads what reports need
 
         rows, unread = rows_with_energy(catalogue)
-    with contextlib.suppress(OSError):
-        catalogue.keep(now=True)
-    now = [
-        with_live(catalogue.directory / row["id"], row) if row["status"] == "running" else row
-        for row in rows
-    ]
-    return now, unread
+    catalogue.keep(now=True)
+    return [with_live(catalogue.directory / row["id"], row) for row in rows], unread
 
 
 def _is_of_job(row: RunSummary, options: argparse.Namespace) -> bool:

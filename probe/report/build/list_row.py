@@ -1,7 +1,7 @@
 """What only a reading of a whole run tells its row in the list of runs.
 
-That is the phase that takes most and, of a run that was killed with its recorder, the energy and
-the steps: nobody was left to write them into run.json.
+That is the phase that takes most. A recorder writes energy and steps into run.json at the end; of a
+run whose recorder was killed too, they are known only from the samples and edges on disk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from ...store.catalogue import Catalogue, Hungriest
+from ...store.catalogue import Catalogue, Hungriest, lacks_energy
 from ..answer import largest
 from .report import build
 
@@ -30,13 +30,6 @@ class ReportedFields(TypedDict):
     modelled_co2e_g: float | None
     steps: int
     hungriest: Hungriest | None
-
-
-def lacks_energy(row: RunSummary) -> bool:
-    """Whether the run was killed, or its host was lost, before its energy was written down."""
-    unknown = row["energy_j"] is None and row["modelled_energy_j"] is None
-    killed = row["problem"] is None and row["status"] in ("killed", "lost")
-    return killed and unknown and not row.get("trainings") and not row.get("simulated")
 
 
 def lacks_something(row: RunSummary) -> bool:

@@ -13,6 +13,6 @@ Whatever is in the cache follows from the runs: anybody may delete it.
 """
 
 from .listing import Catalogue
-from .rows import Hungriest, RunSummary, summary, with_live
+from .rows import Hungriest, RunSummary, lacks_energy, summary, with_live
 
-__all__ = ["Catalogue", "Hungriest", "RunSummary", "summary", "with_live"]
+__all__ = ["Catalogue", "Hungriest", "RunSummary", "lacks_energy", "summary", "with_live"]

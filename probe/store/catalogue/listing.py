@@ -61,16 +61,16 @@ class Catalogue:
         private.sort(key=lambda row: row["id"], reverse=True)
         return rows + private
 
-    def complete(self, run_id: str, known: RunSummary) -> None:
+    def complete(self, run_id: str, row: RunSummary) -> None:
         """Add to a row what only a reading of the whole run can tell.
 
         Args:
             run_id: of a run of which there is a row already.
-            known: the row, completed; it counts until the run changes.
+            row: completed; it counts until the run changes.
         """
         entry = (self._entries or {}).get(run_id)
         if entry is not None and self._entries is not None:
-            self._entries[run_id] = Entry(entry.run, entry.folder, known, complete=True)
+            self._entries[run_id] = Entry(entry.run, entry.folder, row, complete=True)
             self._unkept += 1
             self._costly = True
 

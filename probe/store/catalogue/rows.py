@@ -103,10 +103,19 @@ def with_labels(row: RunSummary, labels: Labels) -> RunSummary:
     return row | {"tags": list(labels.tags), "note": labels.note, "archived": labels.archived}
 
 
+def lacks_energy(row: RunSummary) -> bool:
+    """Whether the run was killed, or its host was lost, before its energy was written down."""
+    unknown = row["energy_j"] is None and row["modelled_energy_j"] is None
+    killed = row["problem"] is None and row["status"] in ("killed", "lost")
+    return killed and unknown and not row.get("trainings") and not row.get("simulated")
+
+
 def with_live(path: Path, row: RunSummary) -> RunSummary:
-    """The row of a run that goes on, with what its recorders know now."""
+    """The row with what the recorders of the run know now, if it goes on; any other as it is."""
+    if row["status"] != RunStatus.RUNNING or row.get("simulated"):
+        return row
     live = read_live(path)
-    if live is None or row.get("simulated"):
+    if live is None:
         return row
     return row | {
         "energy_j": live.energy_j(),
