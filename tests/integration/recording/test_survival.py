@@ -19,32 +19,13 @@ from probe.store.reader import RunReader
 from tests.fakes import processes
 from tests.fakes.failing_calls import ERRORS, failing_calls
 from tests.fakes.nvml import NvmlRig
+from tests.fakes.phase_ends import SCRIPT, recorded
 from tests.fakes.processes import AWAIT_RECORDER, wait_until
 from tests.fakes.selection import one_in
-from tests.fakes.small_disk import small_file_system
+from tests.fakes.small_disk import fill, small_file_system
 
 PROVE = bool(os.environ.get("PROVE"))
 SECONDS, SPELL_S = (64.0, 10.0) if PROVE else (16.0, 3.0)
-STEPS = (
-    AWAIT_RECORDER
-    + """
-import os, sys
-import probe
-ends = []  # of phases: the clock just before each, and just after
-with probe.watch() as run:
-    print(run.path, flush=True)
-    if sys.argv[2:] != ["at once"]:
-        await_recorder(run)
-    timeless = sys.argv[1].startswith("/")  # until this file is there
-    end = 0.0 if timeless else time.monotonic() + float(sys.argv[1])
-    while len(ends) < 100 or time.monotonic() < end or timeless and not os.path.exists(sys.argv[1]):
-        with run.phase("work"):
-            time.sleep(0.008)
-            inside_ns = time.monotonic_ns()
-        ends.append((inside_ns, time.monotonic_ns()))
-print(json.dumps(ends), flush=True)
-"""
-)
 
 
 @pytest.fixture
@@ -54,36 +35,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
 
 
-def fill(disk: Path, seconds: float) -> tuple[int, int]:
-    """Leave no space for so long; when that was, in ns."""
-    ballast, size = disk / "ballast", 1 << 20
-    begin_ns = time.monotonic_ns()
-    with open(ballast, "wb", buffering=0) as file:
-        while time.monotonic_ns() < begin_ns + seconds * 1e9:
-            try:
-                file.write(b"\1" * size)
-            except OSError:
-                size = max(1, size // 2)
-                time.sleep(0.02)
-    end_ns = time.monotonic_ns()
-    ballast.unlink()
-    return begin_ns, end_ns
-
-
-def recorded(run: Path, ends: np.ndarray) -> np.ndarray:
-    """Whether an end of a phase was recorded between each two clocks, (n, 2) in ns."""
-    marks = [rows[rows["kind"] == Record.MARK] for _, rows in RunReader(run).rings(0)]
-    found = np.sort(np.concatenate(marks)["time_ns"].astype(np.int64))
-    return np.searchsorted(found, ends[:, 1], "right") > np.searchsorted(found, ends[:, 0], "left")
-
-
 @pytest.mark.parametrize("number", range(10 if PROVE else 1))
 @pytest.mark.parametrize("error", one_in(2, ERRORS))
 def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Path) -> None:
     """The training is as it was, the run opens, and what lies outside the spell was recorded."""
     random = np.random.default_rng([ERRORS[error], number])
     environment, flag = failing_calls(tmp_path, tmp_path / "runs", error)
-    process = processes.start(STEPS, tmp_path, "6", extra=environment, stderr=subprocess.PIPE)
+    process = processes.start(SCRIPT, tmp_path, "6", extra=environment, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     run = Path(process.stdout.readline().strip())
     time.sleep(random.uniform(0.1, 2.5))
@@ -105,7 +63,7 @@ def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Pat
 def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
     process = processes.start(
-        STEPS, tmp_path, str(SECONDS), extra=rig.env(), stderr=subprocess.PIPE
+        SCRIPT, tmp_path, str(SECONDS), extra=rig.env(), stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
@@ -134,7 +92,7 @@ def test_a_disk_that_is_full_twice(small_disk: Path, tmp_path: Path) -> None:
 def test_a_recorder_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Once before its first beat, and then as often as it comes."""
     stop = tmp_path / "stop"
-    process = processes.start(STEPS, tmp_path, str(stop), "at once")
+    process = processes.start(SCRIPT, tmp_path, str(stop), "at once")
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
     kills = 5 if PROVE else 3
@@ -203,7 +161,7 @@ def test_threads_that_come_and_go_take_no_descriptors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("most", [24, 32, 48, 64])
 def test_few_descriptors_harm_no_training(most: int, tmp_path: Path) -> None:
     result = processes.run(
-        STEPS, tmp_path, "2", "at once", prefix=["prlimit", f"--nofile={most}:{most}"]
+        SCRIPT, tmp_path, "2", "at once", prefix=["prlimit", f"--nofile={most}:{most}"]
     )
     assert result.returncode == 0, result.stderr
     assert len(json.loads(result.stdout.splitlines()[-1])) >= 100
