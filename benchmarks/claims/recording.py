@@ -123,6 +123,18 @@ def month() -> Iterator[Figure]:
     yield from tests("tests/integration/recording/test_month.py")
 
 
+def full_disk() -> Iterator[Figure]:
+    benchmark("long_runs.full_disk")
+    result = read("long_runs/full_disk")
+    runs = len(result["runs"])
+    yield Figure(
+        "runs with a disk that is full twice, recorded and covered as they should be",
+        f"{result['right']} of {runs}",
+        result["right"] == runs >= 20,
+    )
+    yield from tests("tests/integration/recording/test_survival.py")
+
+
 def recorder() -> Iterator[Figure]:
     benchmark("cost.recorder")
     result = read("cost/recorder")
@@ -210,5 +222,15 @@ ITEMS = [
         "a month of eight ranks stays small and opens quickly",
         month,
         ("probe/recorder", "probe/store", "benchmarks/long_runs/thirty_days.py"),
+    ),
+    Item(
+        53,
+        "a full disk costs what happens while it is full, and no more",
+        full_disk,
+        (
+            *WATCHING,
+            "benchmarks/long_runs/full_disk.py",
+            "tests/integration/recording/test_survival.py",
+        ),
     ),
 ]

@@ -38,6 +38,10 @@ SMALL: dict[str, tuple[tuple[str, ...], str]] = {
     "energy.read_schedules": (("--short", "3", "--long", "1"), r"refused where readable: \d"),
     "energy.recorded": (("WAVE", "--runs", "1", "--seconds", "6"), r"5050_wave"),
     "gpu.two_meters": ((), r"total: counter \d+ J"),
+    "long_runs.full_disk": (
+        ("--runs", "1", "--seconds", "12", "--spell", "2"),
+        r"[01] of 1 runs: at least",
+    ),
     "long_runs.report_1day": (("--hours", "0.2", "--gpus", "1"), r"report: \d"),
     "long_runs.store_fuzz": (("--rounds", "2"), r"same +\d|refused +\d|warned +\d"),
     "long_runs.thirty_days": (
