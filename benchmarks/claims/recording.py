@@ -135,6 +135,15 @@ def full_disk() -> Iterator[Figure]:
     yield from tests("tests/integration/recording/test_survival.py")
 
 
+def half_open() -> Iterator[Figure]:
+    benchmark("long_runs.half_open")
+    result = read("long_runs/half_open")
+    for server, worst in zip(("Prometheus", "dashboard"), result["worst_answer_s"], strict=True):
+        yield Figure(f"slowest answer of {server}, bar 1 s", f"{worst:.2f} s", worst <= 1)
+    complete = result["recorded"] == 1 and not result["edges_lost"]
+    yield Figure("phases recorded meanwhile", f"{result['recorded']:.2%}", complete)
+
+
 def recorder() -> Iterator[Figure]:
     benchmark("cost.recorder")
     result = read("cost/recorder")
@@ -232,5 +241,11 @@ ITEMS = [
             "benchmarks/long_runs/full_disk.py",
             "tests/integration/recording/test_survival.py",
         ),
+    ),
+    Item(
+        54,
+        "500 half-open connections block neither the recording nor other clients",
+        half_open,
+        (*WATCHING, "exporters", "dashboard", "benchmarks/long_runs/half_open.py"),
     ),
 ]
