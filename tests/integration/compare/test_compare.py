@@ -350,7 +350,8 @@ def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], r
     assert rows[cheaper]["gain_s"] == pytest.approx(saved_per_step_s / 32, rel=0.15)
     assert max(rows, key=lambda phase: rows[phase]["gain_s"]) == cheaper
     low_s, high_s = rows[cheaper]["gain_s_interval"]
-    assert 0 < low_s <= saved_per_step_s / 32 * 1.02 and saved_per_step_s / 32 * 0.98 <= high_s
+    # Sleeps of a busy machine end late, which is no sampling error: as wide as for the gain itself.
+    assert 0 < low_s <= saved_per_step_s / 32 * 1.15 and saved_per_step_s / 32 * 0.85 <= high_s
     # Of three pairs, and adjusted for all phases, wider ones are no evidence.
     clear = high_s - low_s < 0.6 * rows[cheaper]["gain_s"]
     assert rows[cheaper]["time_verdict"] == ("gain" if clear else ANY)
