@@ -110,4 +110,12 @@ SCENES = [
         )
         for step in ("180 ms", "60 ms", "12 ms")
     ),
+    *(
+        _other(f"{name}{of}", world, counter)
+        for of, counter in (("", Counter()), (", 20 ms counter", Counter(0.02)))
+        for name, world in (
+            ("batch doubled", World(change=(27.0, 1.9, 1.15))),
+            ("power grows with length", World(length_cv=0.3, length_power=0.2)),
+        )
+    ),
 ]

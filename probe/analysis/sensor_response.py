@@ -11,6 +11,7 @@ from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.regression.solution import LONGER
 from ..attribution.response.response import Kind, Response
 from ..report.model import SensorFit, SensorResponse
+from ..report.numbers import duration
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
 _SURE = 1.0  # standard errors
@@ -32,7 +33,7 @@ def response_row(estimated: Estimate) -> SensorResponse:
 
 def fit_row(estimated: Estimate) -> SensorFit:
     """``sources[].fit``."""
-    ok = estimated.fit_p >= WIDENED_P
+    ok = estimated.fit_p >= WIDENED_P and not estimated.beyond
     refused = estimated.misfit and not estimated.dates_waver
     return SensorFit(
         ok=ok,
@@ -66,16 +67,26 @@ def note(estimated: Estimate) -> str:
         "slow": f"slow: it follows power with a time constant of {_ms(response.tau_s)}",
         "wandering": f"wandering: its updates come up to {_ms(2 * about.wander_s)} early or late",
     }
-    return "; ".join(words[word] for word in _words(estimated))
+    said = [words[word] for word in _words(estimated)]
+    said += [
+        f"from {duration(at_s)} on phases draw another power: before and after are solved apart"
+        for at_s in estimated.changed_s
+    ]
+    return "; ".join(said)
 
 
 def fit_warning(estimated: Estimate, label: str) -> str | None:
     """A line if the readings are not those of any sensor in the family."""
     if not estimated.misfit or estimated.dates_waver:
         return None
+    why = (
+        "would take a slower or later meter than is modelled"
+        if estimated.beyond
+        else f"do not fit phases of constant power (a misfit as large has a chance of "
+        f"{estimated.fit_p:.1g})"
+    )
     return (
-        f"{label}: its readings do not fit phases of constant power (a misfit as large has a "
-        f"chance of {estimated.fit_p:.1g}), so no energy of a phase is stated. Either the meter "
+        f"{label}: its readings {why}, so no energy of a phase is stated. Either the meter "
         "works in a way that is not modelled, or a phase draws another power after a long wait "
         f"than after a short one; {_REFUSED}"
     )

@@ -18,9 +18,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from .allocation import allocate
-from .arrays import Floats, Ints
+from .arrays import Bools, Floats, Ints
 from .columns import MIXED
-from .intervals import closely_dated, deciding, long_phases, occupancy_counts
+from .intervals import closely_dated, deciding, enough, occupancy_counts
+from .long_visits import LongVisits
 from .meter.update_queue import UpdateQueue
 from .meter.update_times import CounterUpdateFinder
 from .meter.updates import UpdateFinder, Updates
@@ -36,6 +37,7 @@ from .spans import Spans, SpanSlices, cut
 
 _BLIND_UPDATES = 900  # seen before responses are chosen, at most…
 _BLIND_S = 45.0
+_MOST_BLIND_UPDATES = 3000  # those inside long phases included: a first step that compiles
 _KNOWN_UPDATES = 50  # the same, of a response that is known: they show the powers
 _FIRST_UPDATES = 32  # and where nothing has to be shown
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
@@ -87,6 +89,7 @@ class Accumulator:
         self._ended = False
         self._search: Iterator[LikelyLanes | None] | None = None
         self._lanes = LaneSet(self.statistics)
+        self._long_visits = LongVisits()
         self._wander = Wander()
         self._most_slack_s = np.inf
         self._counted_s = -np.inf  # spans that end by then are in the moments
@@ -198,11 +201,7 @@ class Accumulator:
         """Open the lanes; False if more must be seen or searched first."""
         if self._search is None:
             # Up to a place that does not depend on how the data were cut.
-            late = int(np.searchsorted(updates.time_s, updates.time_s[0] + _BLIND_S)) + 1
-            most = _BLIND_UPDATES
-            if self._response is not None:
-                most = _FIRST_UPDATES if self._exact else _KNOWN_UPDATES
-            number = min(most, late)
+            number = self._wanted(updates)
             if len(updates) < number and not self._ended:
                 return False
             self._search = self._searched(self._stretch(updates.take(slice(0, number))))
@@ -216,6 +215,13 @@ class Accumulator:
                 return False
         return False
 
+    def _wanted(self, updates: Updates) -> int:
+        most = _BLIND_UPDATES
+        if self._response is not None:
+            most = _FIRST_UPDATES if self._exact else _KNOWN_UPDATES
+        long_phase, _ = self._of_long_visits(updates, updates)
+        return min(enough(updates, long_phase, most, _BLIND_S), _MOST_BLIND_UPDATES)
+
     def _searched(self, stretch: Stretch) -> Iterator[LikelyLanes | None]:
         self.statistics.period_s = stretch.period_s
         if self._response is None:
@@ -226,7 +232,9 @@ class Accumulator:
 
     def _stretch(self, updates: Updates) -> Stretch:
         self._allocate(updates)
-        usable = (self._long_phases(updates, updates) == MIXED) & ~updates.fresh
+        self._long_visits.learn(self._spans.until(float(updates.time_s[-1])))
+        long_phase, slow = self._of_long_visits(updates, updates)
+        usable = (long_phase == MIXED) & ~updates.fresh & ~slow
         self._most_slack_s = _MUCH_SLACK * float(np.median(updates.slack_s))
         return Stretch(
             updates.time_s,
@@ -253,7 +261,8 @@ class Accumulator:
         chain = Updates.concat([last, updates]) if last is not None else updates
         if last is None and not self.resumed:
             statistics.begin_s = float(updates.time_s[0])
-        long_phase = self._long_phases(updates, chain)[-(len(chain) - 1) :]
+        long_phase, slow = self._of_long_visits(updates, chain)
+        long_phase, slow = long_phase[-(len(chain) - 1) :], slow[-(len(chain) - 1) :]
         self._count_occupancy(updates)
         if not self._finder.exact:
             self._wander.feed(updates.time_s)
@@ -261,13 +270,19 @@ class Accumulator:
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:
-            self._lanes.add(chain, slices, long_phase, closely_dated(chain, self._most_slack_s))
+            known = np.asarray(~chain.fresh[1:] & ~slow)
+            self._lanes.add(
+                chain, slices, long_phase, known, closely_dated(chain, self._most_slack_s)
+            )
         self._forget()
 
-    def _long_phases(self, updates: Updates, chain: Updates) -> Ints:
+    def _of_long_visits(self, updates: Updates, chain: Updates) -> tuple[Ints, Bools]:
         lanes = self.statistics.lanes
         settle_s = max((lane.response.reach_s for lane in lanes), default=_UNKNOWN_SETTLE_S)
-        return long_phases(updates, chain, deciding(self._spans, updates), settle_s)
+        period_s = self.statistics.period_s if lanes else self._finder.period_s
+        return self._long_visits.of(
+            updates, chain, deciding(self._spans, updates), settle_s, period_s
+        )
 
     # -- columns ---------------------------------------------------------------------
 

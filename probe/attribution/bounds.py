@@ -31,8 +31,10 @@ def bounds(estimate: Estimate, code: int, highest_w: float) -> tuple[float, floa
         highest_w: the most that the device can draw.
 
     Returns:
-        (least, most), or None if the constraints contradict each other.
+        (least, most), or None if the constraints contradict each other, or powers have changed.
     """
+    if len(estimate.solutions) > 1:
+        return None
     normal = estimate.solution.slices
     place = estimate.codes.index(code)
     wanted = np.where(normal.owner == place, normal.time_s, 0.0)

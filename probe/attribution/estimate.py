@@ -11,10 +11,11 @@ from ..model import Status
 from .arrays import Floats
 from .columns import Columns
 from .identifiability import Evidence, occupancy, verdict
-from .regression.models import average
+from .regression.models import Averaged, average
 from .regression.solution import Solution
 from .regression.solve import PHASE_SPREAD
 from .regression.statistics import Statistics
+from .regression.stretches import stretches
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
@@ -65,12 +66,25 @@ class Estimate:
     occupancy: tuple[float | None, ...]  # of the phases, see :func:`identifiability.occupancy`
     quantile: float  # half an interval over the standard error
     statistics: Statistics
-    solution: Solution  # of the likeliest model, plain: what the data say about powers
+    # Of the likeliest model, plain: what the data say about powers. One of each stretch in which
+    # phases draw the same power, in order.
+    solutions: tuple[Solution, ...]
+    beyond: bool  # whether the response lies where no sensor of the family has it
     fit_p: float  # how likely a misfit as large as this one is if the model is right
     mixed_j: float  # energy of the intervals that were regressed
     direct_j: Floats  # (k,) energy of intervals inside one phase
     rest_s: Floats  # (k,) seconds of which no interval is known
     floor_j: Floats  # (k,) energy that an interval is held against at least
+
+    @property
+    def solution(self) -> Solution:
+        """The solution of all of the run, or of its longest stretch."""
+        return max(self.solutions, key=lambda each: each.blocks)
+
+    @property
+    def changed_s(self) -> list[float]:
+        """When phases began to draw another power for good, in s."""
+        return [each.statistics.begin_s for each in self.solutions[1:]]
 
     @property
     def part_time(self) -> bool:
@@ -81,7 +95,7 @@ class Estimate:
     def misfit(self) -> bool:
         """True if the readings are not those of a sensor of the family."""
         unlikely = REFUSED_PART_TIME_P if self.part_time else REFUSED_P
-        return self.fit_p < unlikely or self.solution.beyond
+        return self.fit_p < unlikely or self.beyond
 
     @property
     def dates_waver(self) -> bool:
@@ -105,8 +119,9 @@ class Estimate:
                 resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
                 occupancy=min(seen, default=None),
                 misfit=self.misfit,
+                fits_badly=self.part_time and self.fit_p < WIDENED_P,
                 dates_waver=self.dates_waver,
-                shape_unknown=self.solution.lags_before_window,
+                shape_unknown=any(each.lags_before_window for each in self.solutions),
                 floor_j=float(pick @ self.floor_j),
             )
         )
@@ -134,14 +149,13 @@ def estimate(
     if statistics.mixed_rows < FEWEST_ROWS or not statistics.lanes:
         return None
     direct_j, direct_s = statistics.direct()
-    averaged = average(statistics, quantity.spread)
-    mode = averaged.mode
-    timing = mode.timing_shift()
-    cov = averaged.cov + np.outer(timing, timing) + mode.response_cov(*statistics.unsure_s)
-    fit_p = mode.solution.fit_p()
-    if fit_p < WIDENED_P or mode.solution.lags_before_window:
-        cov = WIDER**2 * cov
-    energy = averaged.energy_j
+    whole = average(statistics, quantity.spread)
+    parts = stretches(statistics, whole.plain)
+    averages = [average(p, quantity.spread) for p in parts] if len(parts) > 1 else [whole]
+    timing = np.sum([a.mode.timing_shift() for a in averages], axis=0)
+    fits = [a.mode.solution.fit_p() for a in averages]
+    cov = np.sum([_cov(a, p, statistics) for a, p in zip(averages, fits, strict=True)], axis=0)
+    energy = np.sum([a.energy_j for a in averages], axis=0)
     used_s = statistics.used_s()
     rest_s = np.maximum(_run_s(columns, seconds) - used_s - direct_s, 0.0)
     rest_j = _rest(
@@ -151,15 +165,17 @@ def estimate(
         energy_j,
         statistics.mixed_j + float(direct_j.sum()),
     )
-    plain = averaged.plain
-    typical_w = float(plain.prior.mean.max())
+    typical_w = float(whole.plain.prior.mean.max())
     unsure_j = quantity.spread * typical_w * rest_s
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
     # What would be unknown of the phases had nothing been seen, all their time included.
     both = (used_s[:, None] > 0) & (used_s[None] > 0)
-    prior_cov = np.where(both, mode.prior_cov * np.outer(grows, grows), 0.0) + np.diag(
+    seen_cov = np.sum([a.mode.prior_cov for a in averages], axis=0)
+    prior_cov = np.where(both, seen_cov * np.outer(grows, grows), 0.0) + np.diag(
         np.where(used_s > 0, 0.0, (quantity.spread * typical_w * (direct_s + rest_s)) ** 2)
     )
+    solutions = tuple(a.plain for a in averages)
+    fewest = min(each.blocks for each in solutions)
     return Estimate(
         tuple(owners),
         energy + direct_j + rest_j,
@@ -167,15 +183,25 @@ def estimate(
         prior_cov,
         timing,
         tuple(occupancy(statistics.occupancy.get(code)) for code in owners),
-        float(stdtrit(max(plain.blocks - 1, 2), 0.5 + LEVEL / 2)),
+        float(stdtrit(max(fewest - 1, 2), 0.5 + LEVEL / 2)),
         statistics,
-        plain,
-        fit_p,
+        solutions,
+        any(a.mode.solution.beyond for a in averages),
+        min(1.0, len(fits) * min(fits)),
         statistics.mixed_j,
         direct_j,
         rest_s,
         quantity.floor * typical_w * (used_s + direct_s + rest_s),
     )
+
+
+def _cov(averaged: Averaged, fit_p: float, statistics: Statistics) -> Floats:
+    """Covariance (k, k) of the energies of one stretch, with what its fit does not know."""
+    mode = averaged.mode
+    timing = mode.timing_shift()
+    cov = averaged.cov + np.outer(timing, timing) + mode.response_cov(*statistics.unsure_s)
+    widened = fit_p < WIDENED_P or mode.solution.lags_before_window
+    return WIDER**2 * cov if widened else cov
 
 
 def _run_s(columns: Columns, seconds: Mapping[int, float]) -> Floats:

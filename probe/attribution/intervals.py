@@ -1,4 +1,4 @@
-"""Intervals between updates: which lie inside one long phase, and where in a cycle they end."""
+"""Intervals between updates: how well they are dated, what they hold, where in a cycle they end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from .regression.blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S
 from .spans import Spans
 
 BINS = 20  # of the position of an update in a phase's cycle
-_LONG_S = 2.0
 
 
 def deciding(spans: Spans, updates: Updates) -> Spans:
@@ -29,32 +28,15 @@ def closely_dated(chain: Updates, most_slack_s: float) -> Bools:
     return np.asarray(close[1:] & close[:-1])
 
 
-def long_phases(updates: Updates, chain: Updates, spans: Spans, settle_s: float) -> Ints:
-    """Code of the phase of seconds that fills the interval before each update, or MIXED; (n,).
+def enough(updates: Updates, long_phase: Ints, most: int, most_s: float) -> int:
+    """How many of the updates hold ``most`` intervals of several phases, or ``most_s`` of them.
 
-    What came before that phase must have settled. Short phases are left to the regression:
-    a ramp of power inside them owes a good part of its energy to the lag.
-
-    Args:
-        updates: n of them.
-        chain: the same, with the update before them in front where there is one.
-        spans: of the time around them.
-        settle_s: seconds after which the meter has forgotten the power before.
+    One more than there are if they do not. ``long_phase``: the phase that fills an interval, (n,).
     """
-    begin = np.concatenate([[np.nan], chain.time_s[:-1]])[-len(updates) :]
-    slack = np.concatenate([[0.0], chain.slack_s[:-1]])[-len(updates) :]
-    new = np.concatenate([[True], spans.code[1:] != spans.code[:-1]])
-    borders = spans.begin_s[new]
-    low = begin - settle_s - slack
-    high = updates.time_s + updates.slack_s
-    quiet = np.searchsorted(borders, low, "right") == np.searchsorted(borders, high, "right")
-    quiet &= np.isfinite(low) & (low >= spans.begin_s[0])
-    after = np.searchsorted(borders, updates.time_s, "right")
-    ends = np.append(borders[1:], spans.end_s[-1])
-    within = np.clip(after - 1, 0, None)
-    lasts = np.minimum(ends[within], updates.horizon_s) - borders[within]
-    place = np.clip(np.searchsorted(spans.begin_s, updates.time_s, "right") - 1, 0, None)
-    return np.where(quiet & (lasts >= _LONG_S), spans.code[place], MIXED)
+    mixed = long_phase == MIXED
+    mixed_s = np.cumsum(np.where(mixed, np.diff(updates.time_s, prepend=updates.time_s[0]), 0.0))
+    shown = (np.cumsum(mixed) >= most) | (mixed_s > most_s)
+    return int(np.argmax(shown)) + 1 if shown.any() else len(updates) + 1
 
 
 def ledger_rows(

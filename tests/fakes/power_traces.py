@@ -103,6 +103,9 @@ class World:
     dither: tuple[int, float, float] | None = None  # one step in n sleeps U(0, s) at watts
     idle_decay: float = 0.0  # power of a wait falls by this share after a load has ended…
     idle_s: float = 2.0  # …with this time constant
+    length_cv: float = 0.0  # of an input's length: all work of a step takes as much longer…
+    length_power: float = 0.0  # …at a power that goes with this power of the length
+    change: tuple[float, float, float] | None = None  # from (seconds) on, work takes (times), draws
     slack_s: float = 0.0  # power changes so long before or after each kind of border, as drawn
     marks_long_s: float = 0.0  # each load is so much shorter than its marks, half at either side
     edge_noise_s: float = 20e-6  # of the recorded edges
@@ -163,6 +166,20 @@ def make_trace(
     base = np.repeat([part.watts for part in parts], count) * shape
     factor = 1 + world.instance_cv * rng.standard_normal(duration.shape)
     common = _drift(steps, step_s, world, rng)
+    works = np.array([part.works for part in parts])
+    if world.length_cv:
+        (apart,) = rng.spawn(1)
+        spread = np.sqrt(np.log1p(world.length_cv**2))
+        length = np.exp(spread * apart.standard_normal((steps, 1)) - spread**2 / 2)
+        duration = np.where(works, duration * length, duration)
+        factor = np.where(works, factor * length**world.length_power, factor)
+    if world.change is not None:
+        at_s, longer, more = world.change
+        later = works & (np.cumsum(duration.sum(1)) > at_s)[:, None]
+        duration, factor = (
+            np.where(later, duration * longer, duration),
+            np.where(later, factor * more, factor),
+        )
     inverse = duration.mean(0) / duration
     for j, part in enumerate(parts):
         if (world.constant_energy and part.works) or (world.waits and part.name == "communication"):

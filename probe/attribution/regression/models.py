@@ -22,6 +22,12 @@ from .statistics import Statistics
 TEMPER = 4.0  # evidence counts a quarter: neighbouring rows share errors
 _VARIES = 0.015  # CV of a phase's duration from which its power may depend on it
 _LEAST_WEIGHT = 1e-3
+# Of a phase's power: from energy that grows faster than duration (long sequences fill a card
+# better) to energy that does not depend on it (a wait, a power cap).
+_KAPPAS = -0.6, 1.0
+# Where a long input lengthens all phases, which of them draws more is hard to tell: that it is one
+# alone has to be so much likelier than that all do.
+_CLEARER = 10.0
 
 Solve = Callable[[Model], Solution]
 
@@ -106,13 +112,14 @@ def _duration_models(solve: Solve, lane: Lane, varying: list[int]) -> list[Solut
         solution = _bounded(solve, lane, free)
         lengths = solution.model.lengths
         again = any(s.model.lengths == lengths for s in solutions)
-        if (lengths.free or any(lengths.fixed.values())) and not again:
+        clear = not solutions or solution.score < solutions[0].score - _CLEARER
+        if (lengths.free or any(lengths.fixed.values())) and clear and not again:
             solutions.append(solution)
     return solutions
 
 
 def _bounded(solve: Solve, lane: Lane, free: tuple[int, ...]) -> Solution:
-    """The model with these phases free, those that leave [0, 1] put on the bound."""
+    """The model with these phases free, those that leave the range of κ put on its bound."""
     fixed: dict[int, float] = {}
     while True:
         solution = solve(Model(lane, DurationModel(fixed, free)))
@@ -121,10 +128,9 @@ def _bounded(solve: Solve, lane: Lane, free: tuple[int, ...]) -> Solution:
         ordered = [c for c in owners if c in free]
         out = {}
         for code, q in zip(ordered, slope.tolist(), strict=False):
-            if q < 0:
-                out[code] = 0.0
-            elif q > power[owners.index(code)]:
-                out[code] = 1.0
+            kappa = q / max(power[owners.index(code)], 1e-9)
+            if not _KAPPAS[0] <= kappa <= _KAPPAS[1]:
+                out[code] = min(max(kappa, _KAPPAS[0]), _KAPPAS[1])
         if not out:
             return solution
         fixed |= {code: kappa for code, kappa in out.items() if kappa}

@@ -32,6 +32,9 @@ from .statistics import Statistics
 
 SHORTER, LONGER = 0.93, 1.07  # than the period, of a window that is not all of the time
 MOST_TAU_S, MOST_WINDOW_S, MOST_EARLY_S = 0.08, 1.15, 0.010
+# From the lane's response on, and in standard errors: so far the derivatives are no good guides.
+MOST_MOVED_S, _MOVED = 0.012, 3.0
+_NEAR = 2.0  # standard errors from where the family ends
 _CLEAR_LAG_S, _SURE = 0.004, 1.5  # standard errors
 _LENGTHS_ODDS, _FREE_ODDS = 2.0, 6.0  # as ODDS, of dependence on durations, of a free kernel
 _BORDER_ODDS = -6.0  # real loads are 0.2–0.3 ms shorter than their marks: exact ones are the rarer
@@ -139,12 +142,16 @@ class Solution:
 
     @property
     def beyond(self) -> bool:
-        """True if the response lies where the family ends: another one was meant."""
-        if not self.model.lane.extras or self.model.lane.tie is Tie.KNOWN:
+        """True if the response lies where the family ends, or far from all that were tried."""
+        lane, response = self.model.lane, self.response
+        if not lane.extras or lane.tie is Tie.KNOWN:
             return False
-        response = self.response
-        too_long = response.tau_s > MOST_TAU_S or response.part_s > MOST_WINDOW_S
-        return too_long or response.delay_s < -MOST_EARLY_S
+        mean_error_s, tau_error_s = self.response_error_s
+        too_slow = response.tau_s > MOST_TAU_S - _NEAR * tau_error_s and response.tau_s > 0
+        too_long = too_slow or response.part_s > MOST_WINDOW_S
+        moved_s = abs(response.mean_s - lane.response.mean_s)
+        too_far = moved_s > max(MOST_MOVED_S, _MOVED * mean_error_s)
+        return too_long or too_far or response.delay_s < -MOST_EARLY_S
 
     @property
     def lags_before_window(self) -> bool:

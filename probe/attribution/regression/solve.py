@@ -41,11 +41,11 @@ class Normal(NamedTuple):
     gram: Floats  # (…, p, p)
     moment: Floats  # (…, p)
     square: Floats  # (…) Σ y²
-    rows: int
+    rows: int | Ints  # (…)
     unknowns: Unknowns
 
     @classmethod
-    def of(cls, sums: Floats, rows: int, unknowns: Unknowns) -> Normal:
+    def of(cls, sums: Floats, rows: int | Ints, unknowns: Unknowns) -> Normal:
         """Normal equations from zᵀz over all columns, (…, n, n); ``rows`` were summed."""
         folded = unknowns.fold.T @ sums @ unknowns.fold
         return cls(folded[..., 1:, 1:], folded[..., 0, 1:], folded[..., 0, 0], rows, unknowns)
@@ -224,7 +224,7 @@ class Fit:
 
 def fit(normal: Normal, prior: Prior) -> Fit:
     """The shrunken values of p columns; the noise is found along with them."""
-    gram, moment, n = normal.gram, normal.moment, normal.rows
+    gram, moment, n = normal.gram, normal.moment, int(normal.rows)
     ridge = prior.inverse * max(1e-3 * float(normal.square) / max(n, 1), 1e-10)
     sigma2 = 1e-10
     for _ in range(_ITERATIONS):

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import Floats
 
 _LEAST_SIZE = 0.15  # of the largest singular value: smaller directions are left out
-_FEWEST = 10  # more blocks than directions
+_FEWEST = 6  # more blocks than directions: the smaller ones of too many are left out
 
 
 def p_value(
@@ -42,14 +42,15 @@ def p_value(
     norm = np.sqrt(np.maximum(np.diag(gram), 1e-30))
     square, direction = np.linalg.eigh(gram / np.outer(norm, norm))
     kept = square > _LEAST_SIZE**2 * square[-1]
+    kept[: max(0, len(kept) - (len(block_sums) - _FEWEST))] = False
+    if not kept.any():
+        return 1.0
     rest = (rest / norm) @ direction[:, kept]
     residual = np.zeros(len(total))
     residual[0] = 1.0
     residual = residual - solved @ value
     scores = np.einsum("nq,bnm,m->bq", rest, block_sums, residual)
     blocks, q = scores.shape
-    if blocks < q + _FEWEST:
-        return 1.0
     mean = scores.mean(0)
     cov = np.cov(scores.T).reshape(q, q)
     cov = cov + 1e-12 * np.trace(cov) * np.eye(q)

@@ -1,0 +1,94 @@
+"""Phases whose power is not the same all the time: other batches, long inputs, slow first steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from probe.attribution.accumulator import Accumulator
+from probe.attribution.estimate import Estimate, estimate
+from probe.attribution.spans import Spans
+from probe.model import Status
+from tests.fakes.power_sensors import Counter, Floats, scheduled_reads
+from tests.fakes.power_traces import STEPS, Trace, World, make_trace
+
+SEEDS = 6
+
+
+def attributed(trace: Trace, counter: Counter, rng: np.random.Generator) -> tuple[Estimate, Floats]:
+    """(the estimate, true joules by phase)."""
+    reads = scheduled_reads(*counter.updates(trace, rng), float(trace.edges_s[-1]), rng)
+    accumulator = Accumulator()
+    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
+    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
+    statistics = accumulator.finish()
+    inside = np.diff(np.clip(trace.span_s, statistics.begin_s, statistics.end_s))
+    seconds = dict(enumerate(np.bincount(trace.code, inside, len(trace.names)).tolist()))
+    truth = trace.truth(statistics.begin_s, statistics.end_s)
+    estimated = estimate(statistics, float(truth.sum()), seconds)
+    assert estimated is not None
+    return estimated, truth
+
+
+def held(make: Callable[[np.random.Generator], Trace], period_s: float) -> tuple[int, int]:
+    """Of some runs: (intervals of resolved phases that hold the truth, resolved phases)."""
+    hold = resolved = 0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        trace = make(rng)
+        estimated, truth = attributed(trace, Counter(period_s), rng)
+        for code, joules in enumerate(truth.tolist()):
+            phase = estimated.of(code)
+            if phase.status is Status.RESOLVED:
+                resolved += 1
+                hold += phase.low_j <= joules <= phase.high_j
+    return hold, resolved
+
+
+def with_slow_first_step(rng: np.random.Generator) -> Trace:
+    """The first forward and backward take 1.5 s at a third of the usual power."""
+    trace = make_trace(STEPS["60 ms"], 45.0, rng)
+    border_s = trace.border_s.copy()
+    first, last = border_s[1], border_s[3]
+    longer = 1.5 - (last - first)
+    places = np.searchsorted(trace.edges_s, [first, last])
+    slow = np.array([first, first + 1.0, first + 1.5])
+    edges_s = np.concatenate(
+        [trace.edges_s[: places[0]], slow, trace.edges_s[places[1] + 1 :] + longer]
+    )
+    kept = np.concatenate([trace.watts[: places[0]], [140.0, 150.0], trace.watts[places[1] :]])
+    moved = [np.concatenate([b[:2], slow[1:], b[4:] + longer]) for b in (border_s, trace.span_s)]
+    return replace(trace, edges_s=edges_s, watts=kept, border_s=moved[0], span_s=moved[1])
+
+
+WORLDS: dict[str, Callable[[np.random.Generator], Trace]] = {
+    "a batch that doubles": lambda rng: make_trace(
+        STEPS["60 ms"], 60.0, rng, World(change=(27.0, 1.9, 1.15))
+    ),
+    "power that grows with length": lambda rng: make_trace(
+        STEPS["60 ms"], 60.0, rng, World(length_cv=0.3, length_power=0.1)
+    ),
+    "a slow first step": with_slow_first_step,
+}
+
+
+@pytest.mark.parametrize("period_s", [0.1, 0.02])
+@pytest.mark.parametrize("world", WORLDS)
+def test_intervals_hold_though_powers_change(world: str, period_s: float) -> None:
+    hold, resolved = held(WORLDS[world], period_s)
+    assert resolved >= 1.5 * SEEDS and hold >= 0.85 * resolved, (hold, resolved)
+
+
+def test_when_powers_changed_is_known_and_else_the_run_is_one() -> None:
+    for change in (None, (27.0, 1.9, 1.15)):
+        rng = np.random.default_rng(1)
+        trace = make_trace(STEPS["60 ms"], 60.0, rng, World(change=change))
+        estimated, _ = attributed(trace, Counter(), rng)
+        if change is None:
+            assert estimated.changed_s == []
+        else:
+            (at_s,) = estimated.changed_s
+            assert abs(at_s - change[0]) < 2.5
