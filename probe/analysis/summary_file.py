@@ -20,6 +20,7 @@ from ..attribution.time_split import TimeShare, TimeShares
 from ..store import files
 from ..store.layout import summary_path
 from ..timeline.ddp_reductions import ReductionSums
+from ..timeline.optimizer_steps import OptimizerSteps
 from ..timeline.phase_levels import PhaseLevels
 from ..timeline.phase_totals import PhaseTotals
 from ..timeline.step_times import StepTimes, StepTimesFields
@@ -59,6 +60,7 @@ class TotalsFields(TypedDict):
     inferred_s: NotRequired[float]
     step_times: NotRequired[StepTimesFields | None]
     optimizers: NotRequired[dict[str, int]]
+    iterations: NotRequired[int]
     names: list[tuple[int, str]]
     seconds: list[tuple[int, float]]
     counts: list[tuple[int, int]]
@@ -187,7 +189,8 @@ def _totals_row(phases: PhaseTotals) -> TotalsFields:
         "steps": phases.steps,
         "inferred_s": phases.inferred_s,
         "step_times": None if phases.step_times is None else phases.step_times.as_json(),
-        "optimizers": dict(phases.optimizers),
+        "optimizers": dict(phases.optimizers.steps),
+        "iterations": phases.optimizers.iterations,
         "names": list(phases.names.items()),
         "seconds": list(phases.seconds.items()),
         "counts": list(phases.counts.items()),
@@ -207,6 +210,6 @@ def _totals_of(row: TotalsFields) -> PhaseTotals:
         row["steps"],
         row.get("inferred_s", 0.0),
         None if times is None else StepTimes(**times),
-        row.get("optimizers", {}),
+        OptimizerSteps(row.get("optimizers", {}), row.get("iterations", 0)),
         first_s=dict(row.get("first_s", [])),
     )

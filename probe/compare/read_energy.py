@@ -156,18 +156,23 @@ class Measured:
                     for name, (_, values) in logged.items()
                     if name.startswith(_MEMORY)
                 }
-        if not held:
-            rss = next(
-                (
-                    series.value
-                    for series in self._analysis.series
-                    if series.source.id == "process:rss" and len(series.value)
-                ),
-                None,
-            )
-            if rss is not None:
-                held = {"peak": float(np.max(rss))}
-        return held
+        return held or self._resident()
+
+    def _resident(self) -> dict[str, float]:
+        """The peak of the process that held most; of older runs, of the process tree."""
+        peaks = [
+            level.highest
+            for levels in self._analysis.memory()
+            if levels.quantity == "resident"
+            for level in levels.phases.values()
+        ]
+        if not peaks:
+            peaks = [
+                float(np.max(series.value))
+                for series in self._analysis.series
+                if series.source.id == "process:rss" and len(series.value)
+            ]
+        return {"peak": float(max(peaks))} if peaks else {}
 
     def held(self) -> dict[str, Held]:
         """Phase → memory while it ran: of a GPU's allocator, else of the process."""

@@ -667,12 +667,22 @@ class PhaseStateMachine:
             self._mark(OPTIMIZER)  # what stepped is no optimizer of torch's
         self._leave_optimizer(address(optimizer), bool(closes))
 
+    def optimizer_made(self, optimizer: Any) -> None:
+        """Note that an optimizer is new: one that is gone may have had its id."""
+        key: cython.ulonglong = address(optimizer)
+        if self._steps_of.pop(key, None) is not None and key == self._known:
+            self._known = 0
+
     def _count(self, optimizer: Any) -> None:
         """Count the steps of each optimizer, once there are several."""
         key = id(optimizer)
         steps = self._steps_of.get(key)
         if steps is None:
-            steps = self._steps_of[key] = [self.new_optimizer(optimizer), 0]
+            code = self.new_optimizer(optimizer)  # one for all where there are very many
+            steps = next(
+                (other for other in self._steps_of.values() if other[0] == code), [code, 0]
+            )
+            self._steps_of[key] = steps
             self._several = len(self._steps_of) > 1
             if not self._several:
                 self._known = key
@@ -680,6 +690,7 @@ class PhaseStateMachine:
             for other in self._steps_of.values():  # until now the first one was alone
                 if other is not steps and not other[1]:
                     other[1] = self.steps + (1 if self._stepped and self._stepped != key else 0)
+                    self._write(STEPPED, other[0], other[1])
         steps[1] += 1
         self._write(STEPPED, steps[0], steps[1])
 

@@ -105,7 +105,8 @@ def _wait_for_training(torch: Any) -> None:
 
 def _join(*, late: bool) -> None:
     """Join the run; ``late``: at a backward, after a forward that nobody heard."""
-    forked = os.getpid() != _armed_in
+    # A fork server's child imports torch itself, and ends as all that are forked do.
+    forked = os.getpid() != _armed_in or "multiprocessing.forkserver" in sys.modules
     try:
         _load_probe()
         from probe.session.watch import attach

@@ -19,6 +19,7 @@ from ..ring.reader import SLOT_DTYPE, Edges, RingReader
 from ..store import files, layout
 from ..store.new_files import make_folder_here
 from ..store.segments import EDGES, LEDGER, SegmentWriter, write_batch
+from ..timeline.optimizer_steps import OptimizerCounter, OptimizerSteps
 from ..timeline.span_table import Rows, SpanTable
 from ..timeline.spans import SpanDecoder
 from ..timeline.step_times import StepDurations
@@ -96,7 +97,7 @@ class RingDrain:
         self.lost = 0
         self.steps = 0
         self.durations = StepDurations()
-        self._optimizers: dict[int, int] = {}
+        self._optimizers = OptimizerCounter()
         self.last_ns = 0
         self.phase: tuple[int, int] | None = None  # (time_ns, code) of the last mark
         self._last_sequence = 0
@@ -214,12 +215,9 @@ class RingDrain:
         if remove:
             self.path.unlink(missing_ok=True)
 
-    def optimizers(self) -> dict[str, int]:
+    def optimizers(self) -> OptimizerSteps:
         """How often each of several optimizers has stepped."""
-        return {
-            self.names.get(code, str(code)).removeprefix("optimizer/"): steps
-            for code, steps in self._optimizers.items()
-        }
+        return self._optimizers.result(self.names)
 
     def _note(self, batch: Edges) -> None:
         rows = batch.rows
@@ -231,9 +229,7 @@ class RingDrain:
         closed = rows["time_ns"][kinds == Record.STEP]
         self.steps += len(closed) + int(np.count_nonzero(kinds == Record.STEP_ELSEWHERE))
         self.durations.add(closed.astype(np.int64))
-        stepped = rows[kinds == Record.STEPPED]
-        for code, number in zip(stepped["code"].tolist(), stepped["payload"].tolist(), strict=True):
-            self._optimizers[code] = number
+        self._optimizers.take(rows)
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
             values = logged["payload"][logged["code"] == code].copy().view(np.float64)

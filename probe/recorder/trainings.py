@@ -51,6 +51,9 @@ def config_with(value: RunFields, info: ProcessFields) -> RunFields:
     return {"config": {**(value.get("config") or {}), **settings}}
 
 
+_REPLACED = "its process replaced itself by another program"
+
+
 class TrainingFiles:
     """Keeps the run.json of each training current; does nothing where there is no `probe run`."""
 
@@ -58,14 +61,16 @@ class TrainingFiles:
         self._run = run
         self._ended: set[int] = set()
         self._written_ns: dict[int, int] = {}  # of those that go on
+        self._images: dict[tuple[str, int, int], list[Member]] = {}
 
     def update(self, ends: EndsOf, drains: Mapping[Path, RingDrain], now_ns: int) -> None:
         """Write how each stands, and how those ended that did since. Raises OSError."""
+        self._images = _images(ends.members.values())
         for number, own in self._open(ends):
             if all(has_ended(m, own, drains) for m in own.members.values()) and not starts_again(
                 list(own.members.values()), drains
             ):
-                outcome = _outcome(own, drains, now_ns)
+                outcome = self._outcome(own, drains, now_ns)
                 if _died_with_parent(own, outcome, drains):
                     continue  # how the command ends will tell
                 self._write(number, own, drains, now_ns, outcome)
@@ -84,8 +89,9 @@ class TrainingFiles:
         Returns:
             Fields of the group's run.json; none if it is no group.
         """
+        self._images = _images(ends.members.values())
         for number, own in self._open(ends):
-            outcome = _outcome(own, drains, now_ns)
+            outcome = self._outcome(own, drains, now_ns)
             if _died_with_parent(own, outcome, drains) and command.status is RunStatus.FINISHED:
                 outcome = dataclasses.replace(
                     outcome, status=RunStatus.FINISHED, exit_code=None, ended_by=""
@@ -114,6 +120,18 @@ class TrainingFiles:
                 own.setdefault(member.training, {})[name] = member
         return [(number, Ends(members, ends.gone)) for number, members in sorted(own.items())]
 
+    def _outcome(self, own: Ends, drains: Mapping[Path, RingDrain], now_ns: int) -> Outcome:
+        outcome = _outcome(own, drains, now_ns)
+        replaced = all(self._images.get(_process(m), [m])[-1] != m for m in own.members.values())
+        if outcome.status is RunStatus.KILLED and outcome.exit_code is None and replaced:
+            return dataclasses.replace(outcome, status=RunStatus.FINISHED, ended_by=_REPLACED)
+        return outcome
+
+    def _began_ns(self, member: Member) -> int:
+        """Its process's begin, unless another program ran in that process before."""
+        first = self._images.get(_process(member), [member])[0]
+        return member.begin_ns if first != member else _began_ns(member)
+
     def _write(
         self,
         number: int,
@@ -137,7 +155,7 @@ class TrainingFiles:
             value |= of_run(member.info)
             value |= config_with(value, member.info)
         value |= {
-            "begin_ns": min(_began_ns(m) for m in own.members.values()),
+            "begin_ns": min(self._began_ns(m) for m in own.members.values()),
             "ranks": len({m.rank for m in own.members.values()}),
             "steps": max((d.steps for d in rings), default=0),
             "edges": sum(d.edges for d in rings),
@@ -155,6 +173,19 @@ class TrainingFiles:
             }
             self._ended.add(number)
         files.write_json(path, value, sync=outcome is not None, checked=True)
+
+
+def _process(member: Member) -> tuple[str, int, int]:
+    return member.host, member.pid, member.start_ticks
+
+
+def _images(members: Iterable[Member]) -> dict[tuple[str, int, int], list[Member]]:
+    """The trainings of each process in order: each has replaced the one before by `exec`."""
+    images: dict[tuple[str, int, int], list[Member]] = {}
+    for member in sorted(members, key=lambda m: m.begin_ns):
+        if member.role == "rank":
+            images.setdefault(_process(member), []).append(member)
+    return images
 
 
 def _began_ns(member: Member) -> int:

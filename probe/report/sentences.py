@@ -69,7 +69,8 @@ def steps(run: RunInfo) -> str:
     line = f"{run.steps} steps"
     if run.optimizers:
         each = ", ".join(f"{name}: {number}" for name, number in sorted(run.optimizers.items()))
-        line += f" in {run.iterations} iterations ({each})"
+        line += "" if run.iterations == run.steps else f" in {run.iterations} iterations"
+        line += f" ({each})"
     if run.step_s and run.step_s_quartiles:
         low, high = (duration(quartile) for quartile in run.step_s_quartiles)
         left_out = run.steps_left_out

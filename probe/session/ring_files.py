@@ -8,7 +8,7 @@ from pathlib import Path
 from ..errors import StoreError
 from ..ring import layout
 from ..ring.writer import RingWriter
-from ..store.members import SHARED_MEMORY
+from ..store.members import SHARED_MEMORY, members_of_process
 from ..store.new_files import make_folder_here
 from ..store.processes import start_ticks
 
@@ -36,8 +36,9 @@ class RingPlace:
     def __init__(self, run: Path, rank: int, ordinal: int = 1):
         """Choose the folder; ``ordinal`` numbers the watches of this process: names are unique."""
         self._run = run
-        self._ordinal = ordinal
         self._pid = os.getpid()
+        # A process that replaced itself by `exec` has the id and the start of the one before.
+        self._ordinal = ordinal = ordinal + members_of_process(run, self._pid)
         self._ticks = start_ticks(self._pid) or 0
         self.prefix = f"phasewatt-{os.getuid()}-{run.name}-{rank}-{self._pid}.{ordinal}-"
         self.folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else self._local()

@@ -102,6 +102,15 @@ class Member:
         return is_alive(self.pid, self.start_ticks)
 
 
+def members_of_process(run: Path, pid: int) -> int:
+    """How many files of members there are by this process id."""
+    try:
+        names = os.listdir(members_dir(run))
+    except OSError:
+        return 0
+    return sum(name.split("-")[2:3] == [str(pid)] for name in names)
+
+
 def read_members(run: Path, damaged: Callable[[Path], None] = lambda _: None) -> list[Member]:
     """All members of the run, in order of rank; files that are damaged or not ours are skipped.
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..model import Phase
 from ..ring.layout import Code
 from ..units import NS_PER_S
+from .optimizer_steps import OptimizerSteps
 from .span_table import SpanTable
 from .step_times import StepTimes
 
@@ -32,7 +33,7 @@ class PhaseTotals:
     steps: int
     inferred_s: float  # of forward, where no call of a module was heard
     step_times: StepTimes | None = None
-    optimizers: Mapping[str, int] = field(default_factory=dict)  # steps of each, of several
+    optimizers: OptimizerSteps = field(default_factory=OptimizerSteps)
     threads: int = 1  # whose spans these are: several at a time have more seconds than passed
     beside_s: float = 0.0  # of all seconds, those of threads beside the first
     first_s: Mapping[int, float] = field(default_factory=dict)  # of the first visit of each phase
@@ -114,7 +115,7 @@ class PhaseCounter:
         names: Mapping[int, str],
         steps: int,
         step_times: StepTimes | None,
-        optimizers: Mapping[str, int],
+        optimizers: OptimizerSteps,
     ) -> PhaseTotals:
         """The totals so far, with what the spans do not tell."""
         return PhaseTotals(

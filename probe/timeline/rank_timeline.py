@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..model import Phase
 from ..ring.layout import TRAINING_THREAD, Code, Record
 from ..store.reader import RunReader
 from .device_times import on_device
+from .optimizer_steps import OptimizerCounter, OptimizerSteps
 from .phase_totals import PhaseCounter, PhaseTotals
 from .span_table import Rows, SpanTable
 from .spans import decode
@@ -38,7 +38,7 @@ class Timeline:
     names: dict[int, str]
     inferred: npt.NDArray[np.bool_]
     elsewhere: int = 0
-    optimizers: dict[str, int] = field(default_factory=dict)
+    optimizers: OptimizerSteps = field(default_factory=OptimizerSteps)
     threads: tuple[Timeline, ...] = ()  # that trained beside this one, on the host's clock
 
     @property
@@ -88,16 +88,6 @@ class Timeline:
         )
 
 
-def steps_of_optimizers(rows: Rows, names: Mapping[int, str]) -> dict[str, int]:
-    """How often each of several optimizers has stepped, as some records of a ring say."""
-    stepped = rows[rows["kind"] == Record.STEPPED]
-    steps = {}
-    for code in np.unique(stepped["code"]).tolist():
-        name = names.get(code, str(code)).removeprefix("optimizer/")
-        steps[name] = int(stepped["payload"][stepped["code"] == code].max())
-    return steps
-
-
 def steps_elsewhere(rows: Rows) -> int:
     """How many steps threads took that trained at the same time; each record has the sum so far."""
     counted = rows["payload"][rows["kind"] == Record.STEP_ELSEWHERE]
@@ -139,6 +129,8 @@ def _of_ring(
     spans = decode(rows, others)
     keep = spans.code != Code.OUTSIDE
     names = reader.names(rank, name)
+    optimizers = OptimizerCounter()
+    optimizers.take(rows)
     return Timeline(
         rank,
         spans.begin_ns[keep].astype(np.int64),
@@ -149,7 +141,7 @@ def _of_ring(
         names,
         spans.inferred[keep],
         steps_elsewhere(rows),
-        steps_of_optimizers(rows, names),
+        optimizers.result(names),
     )
 
 
@@ -201,7 +193,7 @@ def _join(parts: list[Timeline]) -> Timeline:
         names,
         np.concatenate([p.inferred for p in parts])[order],
         sum(p.elsewhere for p in parts),
-        dict(sum((Counter(p.optimizers) for p in parts), Counter())),
+        OptimizerSteps.joined(p.optimizers for p in parts),
     )
 
 

@@ -113,6 +113,7 @@ class RootFinder:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """An optimizer exists: a training will begin."""
+        self._machine.optimizer_made(optimizer)
         self._made = id(optimizer), len(optimizer.param_groups)
         self._owned.add(optimizer)
         self._waiting.add(id(optimizer))

@@ -205,7 +205,7 @@ def _run(analysis: RunAnalysis) -> RunInfo:
     most = max(analysis.phase_totals, key=lambda totals: totals.steps, default=None)
     steps = 0 if most is None else most.steps
     times = None if most is None else most.step_times
-    optimizers = {} if most is None else dict(most.optimizers)
+    optimizers = {} if most is None else dict(most.optimizers.steps)
     several = any(number != steps for number in optimizers.values())
     grouped = reader.training is not None
     return RunInfo(
@@ -225,7 +225,7 @@ def _run(analysis: RunAnalysis) -> RunInfo:
         step_s=None if times is None else times.median_s,
         step_s_quartiles=None if times is None else (times.low_s, times.high_s),
         steps_left_out=0 if times is None else times.left_out,
-        iterations=max(optimizers.values()) if several else steps,
+        iterations=most.optimizers.iterations if several and most is not None else steps,
         optimizers=optimizers if several else {},
         config=meta.get("config"),
         data=meta.get("data", "unknown"),

@@ -180,6 +180,24 @@ if __name__ == "__main__":
         pool.map(train, [10, 10, 10, 10], chunksize=1)
 """
 
+EXECUTOR = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from core import train
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        list(pool.map(train, [10, 10, 10, 10]))
+"""
+
+AGAIN_BY_EXEC = """
+import os, sys
+from core import train
+train(30 if sys.argv[1:] else 20)
+if not sys.argv[1:]:
+    os.execv(sys.executable, [sys.executable, sys.argv[0], "again"])
+"""
+
 HOGWILD = """
 import sys, torch, torch.multiprocessing as mp
 from core import train
@@ -281,6 +299,21 @@ def test_a_pools_workers_keep_every_step_though_it_terminates_them(
     found = members(tmp_path, POOL, start)
     assert sum(steps for steps, _ in found) == 40
     assert {status for _, status in found} == {"finished"}
+
+
+def test_a_fork_servers_workers_end_as_they_do(tmp_path: Path) -> None:
+    found = members(tmp_path, EXECUTOR, "forkserver")
+    assert sum(steps for steps, _ in found) == 40
+    assert {status for _, status in found} == {"finished"}
+
+
+def test_a_script_that_replaces_itself_by_exec_keeps_both_trainings(tmp_path: Path) -> None:
+    (before, status), after = members(tmp_path, AGAIN_BY_EXEC)
+    assert after == (30, "finished") and status == "finished"
+    assert before in (19, 20)  # nothing came after the last step that would have closed it
+    first, second = report(tmp_path, "latest")["group"]["members"]
+    assert "replaced itself" in first["ended_by"] and not second["ended_by"]
+    assert report(tmp_path, "latest")["group"]["shared"]["energy_j"] is None
 
 
 @pytest.mark.parametrize("start", ["spawn", pytest.param("fork", marks=pytest.mark.full)])
