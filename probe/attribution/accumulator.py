@@ -35,11 +35,6 @@ from .search import search
 from .search.trial import Stretch
 from .spans import Spans, SpanSlices, cut
 
-_BLIND_UPDATES = 900  # seen before responses are chosen, at most…
-_BLIND_S = 45.0
-_MOST_BLIND_UPDATES = 3000  # those inside long phases included: a first step that compiles
-_KNOWN_UPDATES = 50  # the same, of a response that is known: they show the powers
-_FIRST_UPDATES = 32  # and where nothing has to be shown
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
 _TOGETHER_S = 5.0  # updates of so many seconds become rows at once
@@ -200,12 +195,12 @@ class Accumulator:
     def _begin(self, updates: Updates, pieces: int | None) -> bool:
         """Open the lanes; False if more must be seen or searched first."""
         if self._search is None:
-            # Up to a place that does not depend on how the data were cut.
-            number = self._wanted(updates)
+            number = self._wanted(updates)  # wherever the data were cut
             if len(updates) < number and not self._ended:
                 return False
-            self._search = self._searched(self._stretch(updates.take(slice(0, number))))
-            self._searched_rows = number
+            stretch = self._stretch(updates.take(slice(0, number)))
+            self._search = search.likely(stretch, self._response, exact=self._exact)
+            self._searched_rows, self.statistics.period_s = number, stretch.period_s
         for done, likely in enumerate(self._search, 1):
             if likely is not None:
                 self._search = None
@@ -216,19 +211,11 @@ class Accumulator:
         return False
 
     def _wanted(self, updates: Updates) -> int:
-        most = _BLIND_UPDATES
-        if self._response is not None:
-            most = _FIRST_UPDATES if self._exact else _KNOWN_UPDATES
+        most = search.updates_wanted(self._response, exact=self._exact)
+        if len(updates) < most and np.ptp(updates.time_s) < search.BLIND_S:
+            return len(updates) + 1
         long_phase, _ = self._of_long_visits(updates, updates)
-        return min(enough(updates, long_phase, most, _BLIND_S), _MOST_BLIND_UPDATES)
-
-    def _searched(self, stretch: Stretch) -> Iterator[LikelyLanes | None]:
-        self.statistics.period_s = stretch.period_s
-        if self._response is None:
-            return search.search(stretch)
-        if self._exact:
-            return iter([search.taken_for_granted(stretch, self._response)])
-        return iter([search.calibrated(stretch, self._response)])
+        return min(enough(updates, long_phase, most, search.BLIND_S), search.MOST_UPDATES)
 
     def _stretch(self, updates: Updates) -> Stretch:
         self._allocate(updates)
@@ -271,18 +258,16 @@ class Accumulator:
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:
             known = np.asarray(~chain.fresh[1:] & ~slow)
-            self._lanes.add(
-                chain, slices, long_phase, known, closely_dated(chain, self._most_slack_s)
-            )
+            dated = closely_dated(chain, self._most_slack_s)
+            self._lanes.add(chain, slices, long_phase, known, dated)
         self._forget()
 
     def _of_long_visits(self, updates: Updates, chain: Updates) -> tuple[Ints, Bools]:
         lanes = self.statistics.lanes
         settle_s = max((lane.response.reach_s for lane in lanes), default=_UNKNOWN_SETTLE_S)
         period_s = self.statistics.period_s if lanes else self._finder.period_s
-        return self._long_visits.of(
-            updates, chain, deciding(self._spans, updates), settle_s, period_s
-        )
+        spans = deciding(self._spans, updates)
+        return self._long_visits.of(updates, chain, spans, settle_s, period_s)
 
     # -- columns ---------------------------------------------------------------------
 

@@ -22,6 +22,13 @@ from .trial import Slices, Stretch, Trial, refined, score, whitened
 
 USUAL = Response.of(0.0, 0.008)
 
+# Seen before responses are chosen, at most; updates inside long visits show nothing of them.
+BLIND_S = 45.0
+_BLIND_UPDATES = 900
+MOST_UPDATES = 3000  # those inside long visits included: a first step that compiles
+_KNOWN_UPDATES = 50  # where the response is known: they show the powers
+_EXACT_UPDATES = 32  # and where nothing has to be shown
+
 _TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
 _DELAYS_S = (-0.004, 0.062)
 _DELAY_STEP_S = (0.002, 0.004)
@@ -158,6 +165,22 @@ def _of_one_family(trials: list[Trial]) -> list[Trial]:
         return trials
     wins = _wins_in_both_halves(part.slices, part.response, whole.response)
     return some[True] if wins else some[False]
+
+
+def updates_wanted(response: Response | None, *, exact: bool) -> int:
+    """How many updates :func:`likely` wants; ``exact``: nothing of the response is unknown."""
+    if response is None:
+        return _BLIND_UPDATES
+    return _EXACT_UPDATES if exact else _KNOWN_UPDATES
+
+
+def likely(
+    stretch: Stretch, response: Response | None, *, exact: bool
+) -> Iterator[LikelyLanes | None]:
+    """The lanes of a run, searched for where no response is known; None between pieces."""
+    if response is None:
+        return search(stretch)
+    return iter([taken_for_granted(stretch, response) if exact else calibrated(stretch, response)])
 
 
 def calibrated(stretch: Stretch, response: Response) -> LikelyLanes:
