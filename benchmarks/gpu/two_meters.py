@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from probe.analysis.device_energy import energy_of
 from probe.analysis.open import open_analyses
 from probe.analysis.sensor_response import response_row
 from probe.attribution.estimate import estimate
@@ -38,13 +39,20 @@ def powers_by_meter(run: Path) -> dict[str, dict[str, Any]]:
     """
     (analysis,) = open_analyses(run)
     meters: dict[str, dict[str, Any]] = {}
+    joules = {
+        device.source.id: energy_of(device.curve, analysis.run)
+        for device in analysis.devices
+        if device.curve is not None
+    }
     for meter in analysis.meters:
         source = meter.source
         totals = analysis.owner_of(source)
         if source.quantity not in METERS or totals is None or source.quantity in meters:
             continue
         statistics = analysis.statistics_of(source, totals)
-        estimated = None if statistics is None else estimate(statistics, None, totals.seconds)
+        if statistics is None:
+            continue
+        estimated = estimate(statistics, joules.get(source.id), totals.seconds)
         if estimated is None:
             continue
         phases = {}

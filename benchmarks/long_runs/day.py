@@ -29,6 +29,7 @@ from probe.store.members import Member
 from probe.store.processes import boot_id
 from probe.store.runs import create_run, new_run_id
 from probe.store.segments import EDGES, SegmentWriter
+from probe.timeline.optimizer_steps import OptimizerSteps
 from probe.timeline.spans import SpanDecoder
 from probe.timeline.step_times import StepDurations
 from tests.fakes.stored_run import NS, energy_source, gauge_source
@@ -62,9 +63,9 @@ class Rank:
     names: dict[int, str] = field(default_factory=dict)
     durations: StepDurations = field(default_factory=StepDurations)
 
-    def optimizers(self) -> dict[str, int]:
+    def optimizers(self) -> OptimizerSteps:
         """There is one only."""
-        return {}
+        return OptimizerSteps()
 
     def values(self) -> dict[str, dict[str, float]]:
         """Of what it logged: nothing."""

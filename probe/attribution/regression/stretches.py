@@ -16,8 +16,8 @@ from .solve import Normal, evidence
 from .statistics import Statistics
 
 # −2 ln of the evidence that a cut has to win. Slow drift of power, which the innovations do not
-# take out, wins up to 65 (two powers that take turns every 3 s); a batch that doubles 100 to 1000.
-LIKELIER = 80.0
+# take out, wins up to 81 (the first seconds on an H100); a batch that doubles 100 to 1000.
+LIKELIER = 100.0
 FEWEST_BLOCKS = 8  # of a stretch: the jackknife is over its blocks
 FEWEST_ROWS = 60
 _STRIDE = 4  # between the places that are looked at first
