@@ -257,9 +257,9 @@ class Accumulator:
         self._last = updates.take(slice(len(updates) - 1, None))
         statistics.end_s = float(updates.time_s[-1])
         if len(chain) > 1:
-            known = np.asarray(~chain.fresh[1:] & ~slow)
+            usable = np.asarray(~chain.fresh[1:] & ~slow)
             dated = closely_dated(chain, self._most_slack_s)
-            self._lanes.add(chain, slices, long_phase, known, dated)
+            self._lanes.add(chain, slices, long_phase, usable, dated)
         self._forget()
 
     def _of_long_visits(self, updates: Updates, chain: Updates) -> tuple[Ints, Bools]:

@@ -149,9 +149,9 @@ def estimate(
     if statistics.mixed_rows < FEWEST_ROWS or not statistics.lanes:
         return None
     direct_j, direct_s = statistics.direct()
-    whole = average(statistics, quantity.spread)
-    parts = stretches(statistics, whole.plain)
-    averages = [average(p, quantity.spread) for p in parts] if len(parts) > 1 else [whole]
+    uncut = average(statistics, quantity.spread)
+    parts = stretches(statistics, uncut.plain)
+    averages = [average(p, quantity.spread) for p in parts] if len(parts) > 1 else [uncut]
     timing = np.sum([a.mode.timing_shift() for a in averages], axis=0)
     fits = [a.mode.solution.fit_p() for a in averages]
     cov = np.sum([_cov(a, p, statistics) for a, p in zip(averages, fits, strict=True)], axis=0)
@@ -165,7 +165,7 @@ def estimate(
         energy_j,
         statistics.mixed_j + float(direct_j.sum()),
     )
-    typical_w = float(whole.plain.prior.mean.max())
+    typical_w = float(uncut.plain.prior.mean.max())
     unsure_j = quantity.spread * typical_w * rest_s
     grows = (used_s + direct_s + rest_s) / np.maximum(used_s, 1e-12)
     # What would be unknown of the phases had nothing been seen, all their time included.

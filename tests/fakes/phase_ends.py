@@ -38,5 +38,9 @@ print(json.dumps(ends), flush=True)
 def recorded(run: Path, ends: np.ndarray) -> np.ndarray:
     """Whether an end of a phase was recorded between each two clocks, (n, 2) in ns."""
     marks = [rows[rows["kind"] == Record.MARK] for _, rows in RunReader(run).rings(0)]
-    found = np.sort(np.concatenate(marks)["time_ns"].astype(np.int64))
-    return np.searchsorted(found, ends[:, 1], "right") > np.searchsorted(found, ends[:, 0], "left")
+    marks_ns = np.sort(np.concatenate(marks)["time_ns"].astype(np.int64))
+    before, after = (
+        np.searchsorted(marks_ns, ends[:, column], side)
+        for column, side in ((0, "left"), (1, "right"))
+    )
+    return np.asarray(after > before)

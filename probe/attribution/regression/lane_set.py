@@ -50,7 +50,7 @@ class LaneSet:
         chain: Updates,
         slices: SpanSlices,
         long_phase: Ints,
-        known: Bools,
+        usable: Bools,
         closely_dated: Bools,
     ) -> None:
         """Add the intervals between n + 1 successive updates.
@@ -58,7 +58,7 @@ class LaneSet:
         Args:
             slices: of the spans around them.
             long_phase: code of the long phase that fills an interval, or MIXED, (n,).
-            known: intervals whose energy is known, and worth a row or a long phase's, (n,).
+            usable: intervals whose energy is known and that show no part of a slow visit, (n,).
             closely_dated: intervals whose ends are known well enough for a row, (n,).
         """
         statistics = self._statistics
@@ -66,7 +66,7 @@ class LaneSet:
         shown = ShownTime(slices, columns.width, statistics.period_s)
         joules = np.diff(chain.joules)
         ends_s, time_s = np.maximum.accumulate(chain.time_s), chain.time_s[1:]
-        keep = known & (long_phase == MIXED) & closely_dated
+        keep = usable & (long_phase == MIXED) & closely_dated
         rows, before = np.empty(0), None
         for number, (lane, filters) in enumerate(zip(statistics.lanes, self._filters, strict=True)):
             if before is None or not lane.has_rows_of(before):
@@ -77,7 +77,7 @@ class LaneSet:
                 spent = np.diff(shown.elapsed(ends_s - lane.response.mean_s), axis=0)
                 borders = np.array([columns.border_of(code) for code in columns.first])
                 spent[:, borders] = rows[:, lane.extras + borders]
-                ledger = ledger_rows(columns, spent, joules, ~known, long_phase)
+                ledger = ledger_rows(columns, spent, joules, ~usable, long_phase)
             filters.widen(lane.extras + columns.width)
             add_rows(lane, filters, rows, joules, time_s, keep, ledger)
             add_blur(lane, shown, ends_s, chain.sigma_s, keep)

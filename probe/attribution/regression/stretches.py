@@ -49,13 +49,13 @@ def _cut(total: np.ndarray, rows: Ints, solution: Solution, first: int = 0) -> l
     low, high = FEWEST_BLOCKS - 1, last - FEWEST_BLOCKS
     if low > high:
         return []
-    whole = _unlikely(total[-1], rows[-1:], solution)
+    uncut = _unlikely(total[-1], rows[-1:], solution)
 
     def gain(places: Ints) -> np.ndarray:
         before = _unlikely(total[places], rows[places], solution)
         after = _unlikely(total[-1] - total[places], rows[-1] - rows[places], solution)
         enough = np.minimum(rows[places], rows[-1] - rows[places]) >= FEWEST_ROWS
-        return np.where(enough, whole - before - after, -np.inf)
+        return np.where(enough, uncut - before - after, -np.inf)
 
     places = np.unique(np.append(np.arange(low, high + 1, _STRIDE), high))
     best = int(places[np.argmax(gain(places))])

@@ -26,7 +26,7 @@ USUAL = Response.of(0.0, 0.008)
 BLIND_S = 45.0
 _BLIND_UPDATES = 900
 MOST_UPDATES = 3000  # those inside long visits included: a first step that compiles
-_KNOWN_UPDATES = 50  # where the response is known: they show the powers
+_CALIBRATED_UPDATES = 50  # where the response is known: they show the powers
 _EXACT_UPDATES = 32  # and where nothing has to be shown
 
 _TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
@@ -171,7 +171,7 @@ def updates_wanted(response: Response | None, *, exact: bool) -> int:
     """How many updates :func:`likely` wants; ``exact``: nothing of the response is unknown."""
     if response is None:
         return _BLIND_UPDATES
-    return _EXACT_UPDATES if exact else _KNOWN_UPDATES
+    return _EXACT_UPDATES if exact else _CALIBRATED_UPDATES
 
 
 def likely(

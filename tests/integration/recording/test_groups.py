@@ -302,9 +302,9 @@ def test_a_pools_workers_keep_every_step_though_it_terminates_them(
 
 
 def test_a_fork_servers_workers_end_as_they_do(tmp_path: Path) -> None:
-    found = members(tmp_path, EXECUTOR, "forkserver")
-    assert sum(steps for steps, _ in found) == 40
-    assert {status for _, status in found} == {"finished"}
+    trainings = members(tmp_path, EXECUTOR, "forkserver")
+    assert sum(steps for steps, _ in trainings) == 40
+    assert {status for _, status in trainings} == {"finished"}
 
 
 def test_a_script_that_replaces_itself_by_exec_keeps_both_trainings(tmp_path: Path) -> None:
