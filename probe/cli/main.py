@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     if code < 0:
         _die_of(-code)
     if argv is None:
-        _leave_daemons(code)
+        _leave(code)
     sys.exit(code)
 
 
@@ -138,19 +138,14 @@ def _module(name: str) -> commands.Command:
     return module
 
 
-def _leave_daemons(code: int) -> None:
-    """End this process at once if daemon threads go on.
+def _leave(code: int) -> NoReturn:
+    """End this process without the interpreter's own end.
 
-    At the interpreter's end each of them is killed where it next asks for the lock. One that is
-    inside C++ code (an import, a reading of Arrow's) aborts the process then, and that would be the
-    exit code of `probe run`.
+    That one kills each other thread where it next asks for the lock. One that is inside C++ code
+    then (a daemon thread in an import, Arrow's own threads that let go of Python's memory) aborts
+    the process, and that would be the exit code of `probe run`.
     """
-    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-    if not any(thread.daemon for thread in others):
-        return
-    for thread in others:
-        if not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # joins all threads but daemons
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # a closed pipe, a closed stream

@@ -8,7 +8,6 @@ its exit code or signal becomes ours.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import shutil
 import sys
@@ -156,6 +155,4 @@ def run_command(
             with contextlib.suppress(Exception):
                 why = f"{type(error).__name__}: {error}"
                 say(f"no report: {why}. Try `probe report {launch.run}`")
-    # The garbage collection at exit takes a tenth of a second for numpy's and pyarrow's objects.
-    gc.freeze()
     return code

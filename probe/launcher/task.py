@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import time
 from collections.abc import Sequence
@@ -67,7 +66,6 @@ def run_task(
             with contextlib.suppress(Exception):
                 say(f"no report: {type(error).__name__}: {error}")
         note.remove()
-    gc.freeze()  # the garbage collection at exit takes a tenth of a second
     return code
 
 

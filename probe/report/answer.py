@@ -265,7 +265,7 @@ def _misfit(report: Report) -> str:
 def shares_line(report: Report) -> str:
     """Every phase's share in one line, the largest first; of time where energy is not known."""
     tables = all_devices(report)
-    if not tables:
+    if not tables or not tables[0].named:
         return "no phase was recorded"
     table = tables[0]
     known = [row for row in table.named if row.energy_share]

@@ -10,12 +10,15 @@ import contextlib
 import io
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from ..errors import UsageError
+
+_importing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +79,13 @@ def import_codecarbon() -> None:
 
     Importing those initialises NVML, which is never shut down again, and may start
     nvidia-smi and rocm-smi; the NVML sensors here are the only ones that ask GPUs.
+    Threads take turns: two that import the same packages at once may see half of one.
     """
-    if "codecarbon" not in sys.modules:
-        for name in ("codecarbon.core.gpu_nvidia", "codecarbon.core.gpu_amd"):
-            sys.modules[name] = _NoGpus(name)
-    import codecarbon  # noqa: F401
+    with _importing:
+        if "codecarbon" not in sys.modules:
+            for name in ("codecarbon.core.gpu_nvidia", "codecarbon.core.gpu_amd"):
+                sys.modules[name] = _NoGpus(name)
+        import codecarbon  # noqa: F401
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ class CodeCarbonSensor:
                     sources.append(self._open_cpu())
                 if "ram" not in measured:
                     sources.append(self._open_ram())
-        except ImportError as error:
+        except ModuleNotFoundError as error:
             raise SensorUnavailable(
                 f"CodeCarbon cannot be imported: {error}", "pip install codecarbon"
             ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -46,16 +47,16 @@ with probe.watch(name="marker") as run:
 AWAIT_RECORDER = '''
 import json, time
 def await_recorder(run):
-    end = time.monotonic() + 300.0
+    end = time.monotonic() + 240.0
     while "recorder" not in json.loads((run.path / "run.json").read_text()):
-        assert time.monotonic() < end, "no recorder after 300 s"
+        assert time.monotonic() < end, "no recorder after 240 s"
         time.sleep(0.02)
 
 def await_source(run, source):
     """Until this meter is open: CodeCarbon's import takes seconds, more on a busy machine."""
-    end = time.monotonic() + 300.0
+    end = time.monotonic() + 240.0
     while not any(source in file.read_text() for file in run.path.glob("node-*/sources.json")):
-        assert time.monotonic() < end, f"no {source} after 300 s"
+        assert time.monotonic() < end, f"no {source} after 240 s"
         time.sleep(0.05)
 '''
 
@@ -161,20 +162,40 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a script to its end, and wait for what its recorder still writes."""
     script = write(tmp_path / "script.py", code)
-    done = subprocess.run(
-        [*(prefix or []), sys.executable, str(script), *arguments],
-        capture_output=True,
+    command = [*(prefix or []), sys.executable, str(script), *arguments]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env=environment(tmp_path / "runs", extra),
         cwd=tmp_path,
-        timeout=timeout,
-        check=False,
-    )
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(_where_it_hangs(process, tmp_path / "runs")) from None
+    done = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
     # A training waits two seconds for its recorder, which needs longer on a busy machine.
     for run_json in (tmp_path / "runs").glob("*/run.json"):
         folder = run_json.parent
         wait_until(lambda folder=folder: not has_recorder(folder) or sealed(folder))
     return done
+
+
+def _where_it_hangs(process: subprocess.Popen[str], runs: Path) -> str:
+    """The stack and the errors of a script, which this ends, and what its recorder says."""
+    process.send_signal(signal.SIGABRT)  # Python's fault handler prints where it is
+    try:
+        _, stderr = process.communicate(timeout=10.0)
+    except subprocess.TimeoutExpired:  # a child of it holds the pipe
+        process.kill()
+        stderr = ""
+    texts = [f"{process.args} hangs", stderr]
+    for file in sorted(runs.rglob("*")):
+        if file.name == "run.json" or file.suffix == ".log" or file.name == "sources.json":
+            texts.append(f"{file}:\n{file.read_text()}")
+    return "\n".join(texts)
 
 
 def probe(

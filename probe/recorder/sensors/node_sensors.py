@@ -78,9 +78,7 @@ class NodeSensors:
 
     def new_sources(self) -> list[Source]:
         """Sources of the sensors that opened since the last call."""
-        opened = [
-            loop for loop in self._joins if loop.opened.is_set() and loop not in self._registered
-        ]
+        opened = [loop for loop in self._joins if loop.sources and loop not in self._registered]
         self._registered.update(opened)
         return [source for loop in opened for source in loop.sources]
 

@@ -6,6 +6,7 @@ The loop is a generator that yields how long to wait. In production a thread of 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,6 +17,7 @@ from ...sensors import Sensor, SensorContext
 _LONGEST_WAIT_S = 1.0
 _NAP_S = 0.1  # so long the end of the run may wait: an event with a deadline costs 40 us more
 _RETRY_S = 1.0  # after a read that failed
+_OPEN_AGAIN_S = (1.0, 10.0, 60.0)  # after an error while it was opened
 _MOST_WARNINGS = 20
 
 
@@ -23,7 +25,8 @@ class SensorLoop:
     """Drives one sensor until :meth:`stop`; the recorder collects with :meth:`take`.
 
     Whatever the sensor does, the loop survives it: an exception becomes a Gap
-    and a warning, and reading goes on at the sensor's next time.
+    and a warning, and reading goes on at the sensor's next time. One that fails
+    while it is opened is opened again, three times.
     """
 
     def __init__(self, kind: type[Sensor], context: SensorContext):
@@ -35,6 +38,7 @@ class SensorLoop:
         self.opened = threading.Event()
         self.stopping = threading.Event()
         self._kind, self._context = kind, context
+        self._failed = False  # opening it, by an error that may pass
         self._readings: list[Reading] = []
         self._lock = threading.Lock()
 
@@ -50,10 +54,16 @@ class SensorLoop:
 
     def steps(self) -> Iterator[float]:
         """The loop itself: yields the seconds to wait, less if :attr:`stopping` is set."""
-        sensor = self._kind(self._context)
-        opened = self._open(sensor)
+        sensor = self._open()
         self.opened.set()
-        if not opened:
+        for wait_s in _OPEN_AGAIN_S:
+            if sensor is not None or not self._failed:
+                break
+            yield wait_s
+            if self.stopping.is_set():
+                return
+            sensor = self._open()
+        if sensor is None:
             return
         try:
             while not self.stopping.is_set():
@@ -67,22 +77,29 @@ class SensorLoop:
             self._read(sensor)
             sensor.close()
 
-    def _open(self, sensor: Sensor) -> bool:
+    def _open(self) -> Sensor | None:
+        """The sensor, opened; None if it is not there, or failed for now."""
+        sensor = self._kind(self._context)
+        self._failed = False
         try:
-            self.sources = tuple(sensor.open())
+            sources = tuple(sensor.open())
         except SensorUnavailable as error:
             absence = Absence(
                 sensor=self.name, what=self.name, reason=error.reason, remedy=error.remedy
             )
             self.absent = [*sensor_absences(sensor), absence]
-            return False
+            return None
         except Exception as error:
+            self._failed = True
             reason = f"{type(error).__name__}: {error}"
             self.absent = [Absence(sensor=self.name, what=self.name, reason=reason)]
-            return False
+            with contextlib.suppress(Exception):
+                sensor.close()
+            return None
         self.absent = sensor_absences(sensor)
         self.warnings = sensor.warnings
-        return True
+        self.sources = sources
+        return sensor
 
     def _read(self, sensor: Sensor) -> bool:
         """Whether the sensor could be read."""

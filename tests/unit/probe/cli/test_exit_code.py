@@ -43,3 +43,30 @@ def test_daemon_threads_do_not_abort_a_command(tmp_path: Path) -> None:
         assert done.returncode == 1, done.stderr  # there is no such directory
         assert done.stderr.startswith("probe: ") and done.stderr.count("\n") == 1
         assert done.stdout == "tidied up\n"
+
+
+# What C++ libraries' own threads meet at the interpreter's end, they meet before this.
+WITNESS = """
+import os, sys
+from probe.cli.main import main
+
+class Witness:
+    def __del__(self):
+        os.write(1, b"the interpreter was taken down")
+
+witness = Witness()
+sys.argv = ["probe", "ls", "--dir", sys.argv[1]]
+main()
+"""
+
+
+def test_a_command_ends_before_the_interpreter_is_taken_down(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITNESS, str(tmp_path / "nothing")],
+        env=processes.environment(tmp_path / "runs"),
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr

@@ -72,6 +72,25 @@ class Missing(Slow):
         raise SensorUnavailable("no such device", remedy="buy one")
 
 
+class Waking(Slow):
+    """Its driver is not ready the first two times; another one is used each time."""
+
+    tries: ClassVar[list[int]] = []
+
+    def open(self) -> Sequence[Source]:
+        self.tries.append(self._clock.now_ns())
+        if len(self.tries) < 3:
+            raise OSError("the driver is not ready")
+        return super().open()
+
+
+class Broken(Slow):
+    """Cannot be opened, ever."""
+
+    def open(self) -> Sequence[Source]:
+        raise OSError("the driver is not ready")
+
+
 def virtual(kind: type) -> tuple[VirtualClock, SensorLoop]:
     clock = VirtualClock(begin_ns=0)
     return clock, SensorLoop(kind, SensorContext(clock=clock, pids=(), requests=()))
@@ -109,6 +128,27 @@ def test_a_sensor_that_is_not_there_says_why() -> None:
     assert [(a.what, a.reason, a.remedy) for a in loop.absent] == [
         ("slow", "no such device", "buy one")
     ]
+
+
+def test_a_sensor_that_fails_while_it_is_opened_is_opened_again() -> None:
+    Waking.tries.clear()
+    clock, loop = virtual(Waking)
+    clock.run(loop.steps())
+    clock.sleep(0.5)
+    assert loop.opened.is_set() and not loop.sources
+    assert [absence.reason for absence in loop.absent] == ["OSError: the driver is not ready"]
+    clock.sleep(12)
+    assert [round(at / NS) for at in Waking.tries] == [0, 1, 11]
+    assert (loop.sources, loop.absent) == ((SOURCE,), [])
+    assert loop.take()
+
+
+def test_a_sensor_that_cannot_be_opened_is_given_up_after_three_more_times() -> None:
+    clock, loop = virtual(Broken)
+    clock.run(loop.steps())
+    clock.sleep(600)
+    assert [absence.reason for absence in loop.absent] == ["OSError: the driver is not ready"]
+    assert not loop.sources and not loop.take()
 
 
 @pytest.mark.parametrize(("kind", "readings"), [(Slow, 1), (Failing, 1)])
