@@ -79,6 +79,8 @@ def steps_of(path: Path, seconds: float, rng: np.random.Generator) -> Trace:
         on, off = fields["on_s"], fields["off_s"]
     samples = np.concatenate([meter_s[:1], (meter_s[1:] + meter_s[:-1]) / 2, meter_s[-1:]])
     cycles = np.arange(COLD, min(len(on) - 1, len(off)))
+    if not len(cycles):
+        raise SystemExit(f"{path}: it needs more than {COLD + 1} cycles of load and rest")
     there_and_back = np.concatenate([cycles, cycles[::-1]])
     place = int(rng.integers(len(there_and_back)))
     lengths: list[Floats] = []

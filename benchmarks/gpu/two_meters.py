@@ -76,7 +76,7 @@ def powers_by_meter(run: Path) -> dict[str, dict[str, Any]]:
                 ),
                 "period_ms": round(1e3 * response.period_s, 3),
             },
-            "fit_p": round(estimated.fit_p, 5),
+            "fit_p": round(estimated.fit.p, 5),
             "phases": phases,
         }
     return meters

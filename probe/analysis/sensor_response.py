@@ -33,19 +33,21 @@ def response_row(estimated: Estimate) -> SensorResponse:
 
 def fit_row(estimated: Estimate) -> SensorFit:
     """``sources[].fit``."""
-    ok = estimated.fit_p >= WIDENED_P and not estimated.beyond
+    ok = estimated.fit.p >= WIDENED_P and not estimated.beyond
     refused = estimated.misfit and not estimated.dates_waver
+    remedy = _REFUSED if refused else _WEAK if estimated.fits_badly else _WIDENED
     return SensorFit(
-        ok=ok,
-        p=estimated.fit_p,
-        failed=None if ok else "response",
-        remedy=None if ok else (_REFUSED if refused else _WIDENED),
+        ok=ok, p=estimated.fit.p, failed=None if ok else "response", remedy=None if ok else remedy
     )
 
 
 _REFUSED = (
     "phases share energy by time, within bounds; `probe calibrate` on this card tells what its "
     "sensor does"
+)
+_WEAK = (
+    "no phase is resolved, and all intervals are 1.5 times as wide; a longer run, or "
+    "`probe calibrate`, tells"
 )
 _WIDENED = "all intervals are 1.5 times as wide; a longer run, or `probe calibrate`, tells"
 
@@ -79,12 +81,13 @@ def fit_warning(estimated: Estimate, label: str) -> str | None:
     """A line if the readings are not those of any sensor in the family."""
     if not estimated.misfit or estimated.dates_waver:
         return None
-    why = (
-        "would take a slower or later meter than is modelled"
-        if estimated.beyond
-        else f"do not fit phases of constant power (a misfit as large has a chance of "
-        f"{estimated.fit_p:.1g})"
-    )
+    chance = f"(a misfit as large has a chance of {estimated.fit.p:.1g})"
+    if estimated.beyond:
+        why = "would take a slower or later meter than is modelled"
+    elif estimated.fit.comes_late:
+        why = f"seem to show a part of the power tenths of a second late {chance}"
+    else:
+        why = f"do not fit phases of constant power {chance}"
     return (
         f"{label}: its readings {why}, so no energy of a phase is stated. Either the meter "
         "works in a way that is not modelled, or a phase draws another power after a long wait "

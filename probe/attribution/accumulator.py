@@ -28,7 +28,7 @@ from .meter.updates import UpdateFinder, Updates
 from .meter.wander import Wander
 from .regression.lane_set import LaneSet
 from .regression.lanes import LikelyLanes
-from .regression.statistics import OLDER_RECORDING, Statistics
+from .regression.statistics import Statistics
 from .response import nuisance
 from .response.response import Response
 from .search import search
@@ -99,7 +99,7 @@ class Accumulator:
         Raises:
             ValueError: they are of an older recording, which no rows can be added to.
         """
-        if statistics.response_from == OLDER_RECORDING:
+        if statistics.complete:
             raise ValueError("statistics of an older recording")
         self.statistics, self.resumed = statistics, True
         self._lanes = LaneSet(statistics)

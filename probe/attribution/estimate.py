@@ -12,7 +12,7 @@ from .arrays import Floats
 from .columns import Columns
 from .identifiability import Evidence, occupancy, verdict
 from .regression.models import Averaged, average
-from .regression.solution import Solution
+from .regression.solution import Misfit, Solution
 from .regression.solve import PHASE_SPREAD
 from .regression.statistics import Statistics
 from .regression.stretches import stretches
@@ -70,7 +70,7 @@ class Estimate:
     # phases draw the same power, in order.
     solutions: tuple[Solution, ...]
     beyond: bool  # whether the response lies where no sensor of the family has it
-    fit_p: float  # how likely a misfit as large as this one is if the model is right
+    fit: Misfit  # of the stretch that fits worst
     mixed_j: float  # energy of the intervals that were regressed
     direct_j: Floats  # (k,) energy of intervals inside one phase
     rest_s: Floats  # (k,) seconds of which no interval is known
@@ -95,7 +95,12 @@ class Estimate:
     def misfit(self) -> bool:
         """True if the readings are not those of a sensor of the family."""
         unlikely = REFUSED_PART_TIME_P if self.part_time else REFUSED_P
-        return self.fit_p < unlikely or self.beyond
+        return self.fit.p < unlikely or self.beyond
+
+    @property
+    def fits_badly(self) -> bool:
+        """True if they are perhaps not, in a way that a wider interval does not answer for."""
+        return (self.part_time or self.fit.comes_late) and self.fit.p < WIDENED_P
 
     @property
     def dates_waver(self) -> bool:
@@ -119,7 +124,7 @@ class Estimate:
                 resolution=1 - variance / max(float(pick @ self.prior_cov @ pick), 1e-30),
                 occupancy=min(seen, default=None),
                 misfit=self.misfit,
-                fits_badly=self.part_time and self.fit_p < WIDENED_P,
+                fits_badly=self.fits_badly,
                 dates_waver=self.dates_waver,
                 shape_unknown=any(each.lags_before_window for each in self.solutions),
                 floor_j=float(pick @ self.floor_j),
@@ -153,8 +158,8 @@ def estimate(
     parts = stretches(statistics, uncut.plain)
     averages = [average(p, quantity.spread) for p in parts] if len(parts) > 1 else [uncut]
     timing = np.sum([a.mode.timing_shift() for a in averages], axis=0)
-    fits = [a.mode.solution.fit_p() for a in averages]
-    cov = np.sum([_cov(a, p, statistics) for a, p in zip(averages, fits, strict=True)], axis=0)
+    fits = [a.mode.solution.misfit() for a in averages]
+    cov = np.sum([_cov(a, f.p, statistics) for a, f in zip(averages, fits, strict=True)], axis=0)
     energy = np.sum([a.energy_j for a in averages], axis=0)
     used_s = statistics.used_s()
     rest_s = np.maximum(_run_s(columns, seconds) - used_s - direct_s, 0.0)
@@ -187,7 +192,7 @@ def estimate(
         statistics,
         solutions,
         any(a.mode.solution.beyond for a in averages),
-        min(1.0, len(fits) * min(fits)),
+        min(fits)._replace(p=min(1.0, len(fits) * min(fits).p)),
         statistics.mixed_j,
         direct_j,
         rest_s,

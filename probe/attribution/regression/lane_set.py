@@ -71,6 +71,8 @@ class LaneSet:
         for number, (lane, filters) in enumerate(zip(statistics.lanes, self._filters, strict=True)):
             if before is None or not lane.has_rows_of(before):
                 rows = lane_rows(shown, ends_s, lane)
+            else:
+                lane.late_w = before.late_w
             before = lane
             ledger = None
             if number == 0:

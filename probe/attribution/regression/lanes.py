@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..arrays import Bools, Floats
-from ..response.nuisance import EXTRAS, Tie, response_columns
+from ..response.nuisance import EXTRAS, SLOW_PLACES, Tie, response_columns, slow_columns
 from ..response.response import Kind, Response
 from ..response.shown import ShownTime
 from .blocks import Blocks, Innovations
@@ -38,6 +38,7 @@ class Lane:
     blocks: Blocks
     blur_s2: Floats  # (width, width) what errors of the instants add to the gram matrix
     extras: int = EXTRAS  # columns between the energy and the phases'
+    late_w: Floats | None = None  # (SLOW_S,) power that slow parts of the signal show by now
 
     @classmethod
     def empty(cls, response: Response, tie: Tie, gain: float, power_w: Floats) -> Lane:
@@ -63,7 +64,10 @@ class Lane:
 
 
 def lane_rows(shown: ShownTime, ends_s: Floats, lane: Lane) -> Floats:
-    """Rows of the n intervals between successive ``ends_s`` (n + 1,); (n, extras + width)."""
+    """Rows of the n intervals between successive ``ends_s`` (n + 1,); (n, extras + width).
+
+    They follow those that the lane had before.
+    """
     slices = shown.slices
     watts = lane.power_w[slices.column]
     rows = shown.rows(ends_s, lane.response)
@@ -77,7 +81,9 @@ def lane_rows(shown: ShownTime, ends_s: Floats, lane: Lane) -> Floats:
         rows[:, places] = shown.crossings(steps, ends_s, lane.response)
     if not lane.extras:
         return rows
-    of_response = response_columns(shown, watts, ends_s, lane.response)
+    of_response, shown_j = response_columns(shown, watts, ends_s, lane.response)
+    slow, lane.late_w = slow_columns(shown_j, np.diff(ends_s), lane.late_w)
+    of_response[:, SLOW_PLACES] = slow
     return np.concatenate([of_response, rows], axis=1)
 
 

@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Floats, Ints
 from ..response.lack_of_fit import p_value
-from ..response.nuisance import ALTERNATIVES, DERIVATIVES, LAG_PLACES, ODDS, Tie, free_spread, prior
+from ..response.nuisance import (
+    ALTERNATIVES,
+    DERIVATIVES,
+    EXTRAS,
+    LAG_PLACES,
+    ODDS,
+    SLOW_PLACES,
+    Tie,
+    free_spread,
+    prior,
+)
 from ..response.response import Kind, Response
 from .lanes import Lane
 from .solve import (
@@ -55,6 +66,13 @@ class Model:
         odds = ODDS[self.lane.tie] if self.lane.extras else 0.0
         odds += _LENGTHS_ODDS * bool(self.lengths.free or self.lengths.fixed)
         return odds + _BORDER_ODDS * self.borders + _FREE_ODDS * self.free
+
+
+class Misfit(NamedTuple):
+    """How well a fit's residual is that of the right model."""
+
+    p: float  # probability of a misfit as large as this one if the model is right
+    comes_late: bool = False  # what it looks like is a part of the signal that comes far later
 
 
 class Solution:
@@ -216,17 +234,26 @@ class Solution:
         fold = self.unknowns.fold[1 + lane.extras :, 1:]
         return np.asarray(fold.T @ lane.blur_s2 @ fold)
 
-    def fit_p(self) -> float:
-        """Probability of a misfit as large as this one if the model is right."""
+    def misfit(self) -> Misfit:
+        """How well the residual is that of the right model."""
         lane = self.model.lane
         if not lane.extras:
-            return 1.0
-        tested = np.zeros((len(self._sums[0]), len(ALTERNATIVES)))
-        tested[1 + np.array(ALTERNATIVES), np.arange(len(ALTERNATIVES))] = 1.0
-        solved = self.unknowns.fold[:, 1:]
+            return Misfit(1.0)
+        p = self._p_value(ALTERNATIVES)
+        # The dates of a part-time meter's updates have errors that go on for seconds.
+        if self.part_time or lane.extras < EXTRAS:
+            return Misfit(p)
+        late_p = self._p_value(SLOW_PLACES)
+        return Misfit(min(1.0, 2 * min(p, late_p)), comes_late=late_p < p)
+
+    def _p_value(self, places: tuple[int, ...]) -> float:
+        """Probability of residuals that look so much like these columns of the response's."""
         sums = self._sums
+        tested = np.zeros((len(sums[0]), len(places)))
+        tested[1 + np.array(places), np.arange(len(places))] = 1.0
         if self.windowed:
             # Its rows hang on the dates of updates, whose errors go on for longer than a block.
             even = len(sums) // 2 * 2
             sums = np.concatenate([sums[:even:2] + sums[1:even:2], sums[even:]])
+        solved = self.unknowns.fold[:, 1:]
         return p_value(sums, tested, solved, self.fitted.matrix, self.fitted.value)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import Floats, Ints
 from ..columns import Columns
+from ..response.nuisance import EXTRAS
 from ..spans import Spans
 from .blocks import DIRECT_J, DIRECT_S, LINES, MIXED_J, MIXED_S
 from .lanes import Lane
@@ -34,6 +35,12 @@ class Statistics:
     wander_s: float = 0.0  # by how much updates come early or late, standard deviation
     unsure_s: tuple[float, float] = (0.0, 0.0)  # error of delay and lag that no fit makes smaller
     response_from: str = "run"  # where the response is known from
+
+    @property
+    def complete(self) -> bool:
+        """True if no rows can be added: they are of an older recording."""
+        others = any(lane.extras not in (0, EXTRAS) for lane in self.lanes)
+        return others or self.response_from == OLDER_RECORDING
 
     @property
     def ledger(self) -> Floats:

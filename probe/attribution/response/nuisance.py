@@ -7,7 +7,9 @@ for a lag another shape of the same mean and variance (two lags), for a moving a
 its place, for a part-time sensor the width of its window.
 
 Further columns are responses far from this one: the residual is tested against them
-(:mod:`lack_of_fit`), and a model that is free to follow them stands beside the others.
+(:mod:`lack_of_fit`), and a model that is free to follow them stands beside the others. The last
+ones are parts of the signal that come some tenths of a second late, which no response of the
+family has: the residual is tested against them by themselves.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from enum import StrEnum
 import numpy as np
 
 from ..arrays import Floats
+from ..regression.iir_filter import fading
 from .response import Kind, Response
 from .shown import ShownTime
 
@@ -24,10 +27,14 @@ DERIVATIVES = 3  # mean delay (per ms), variance (per ms²), shape or window
 LAGS_S = (-0.020, -0.012, -0.006, 0.006, 0.012, 0.020, 0.045)  # added to the mean delay
 PARTS = (0.5, 0.25, 0.1)  # of the period, integrated
 WINDOWS = (1.0, 2.0, 4.0)  # periods: of a window, others that it might be; as many as PARTS
-EXTRAS = DERIVATIVES + len(LAGS_S) + len(PARTS)
-ALTERNATIVES = tuple(range(DERIVATIVES, EXTRAS))
+SLOW_S = (0.3, 1.0)  # lags of a part of the signal that comes far later than the rest
+_KERNELS = DERIVATIVES + len(LAGS_S) + len(PARTS)
+EXTRAS = _KERNELS + len(SLOW_S)
+ALTERNATIVES = tuple(range(DERIVATIVES, _KERNELS))
+SLOW_PLACES = tuple(range(_KERNELS, EXTRAS))
 LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
 
+_SHORTEST_S = 1e-9
 _STEP_S, _LEAST_SPREAD_S = 0.0005, 0.003  # of the derivatives' finite differences
 _LONGEST_STEP_S = 0.006  # of a window's
 _MEAN_MS = 4.0  # how far the mean delay may be from where it was found
@@ -75,10 +82,12 @@ def response_columns(
     response: Response,
     *,
     derivatives_only: bool = False,
-) -> Floats:
-    """Columns of the response's own parameters and of responses far from it; (n, EXTRAS).
+) -> tuple[Floats, Floats]:
+    """Columns of the response's own parameters and of responses far from it.
 
-    A column is zero where the response has no such parameter.
+    Returns:
+        ((n, EXTRAS), zero where the response has no such parameter and at SLOW_PLACES; the energy
+        in J that the sensor shows in each interval, (n,)).
 
     Args:
         derivatives_only: leave the responses far from it zero.
@@ -93,7 +102,9 @@ def response_columns(
     if not derivatives_only:
         out[:, DERIVATIVES : DERIVATIVES + len(LAGS_S)] = (same[3:] - base).T
         parts = _windows if response.kind is Kind.PART_TIME else _part_time
-        out[:, DERIVATIVES + len(LAGS_S) :] = (parts(shown, watts, ends_s, response) - base).T
+        out[:, DERIVATIVES + len(LAGS_S) : _KERNELS] = (
+            parts(shown, watts, ends_s, response) - base
+        ).T
 
     def energies(other: Response) -> Floats:
         return shown.energies(watts, ends_s, other)
@@ -118,7 +129,30 @@ def response_columns(
         for weight, share in _TWO_LAGS:
             tau_s = share * response.tau_s
             out[:, 2] += weight * energies(Response.of(response.delay_s, tau_s))
-    return out
+    return out, base
+
+
+def slow_columns(shown_j: Floats, time_s: Floats, late_w: Floats | None) -> tuple[Floats, Floats]:
+    """Columns of a part of the signal that comes later by a further lag.
+
+    Args:
+        shown_j: energy that the sensor shows in each interval, (n,).
+        time_s: lengths of the intervals, (n,).
+        late_w: what was returned for the intervals before; None: these are the first.
+
+    Returns:
+        ((n, SLOW_S), power in W that each lag shows at the end, (SLOW_S,)).
+    """
+    power = shown_j / np.maximum(time_s, _SHORTEST_S)
+    before = np.full(len(SLOW_S), power.mean()) if late_w is None else late_w
+    columns, after = [], []
+    for lag_s, last_w in zip(SLOW_S, before.tolist(), strict=True):
+        log_decay = -time_s / lag_s
+        added = -np.expm1(log_decay) * power
+        late = fading(log_decay, added[:, None], np.array([last_w]))[:, 0]
+        columns.append((late - power) * time_s)
+        after.append(late[-1])
+    return np.stack(columns, axis=1), np.array(after)
 
 
 def _delayed(

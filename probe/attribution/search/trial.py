@@ -95,7 +95,7 @@ class Trial:
         if not derive:
             return
         per_slice = self.watts[slices.shown.slices.column]
-        extra = response_columns(
+        extra, _ = response_columns(
             slices.shown, per_slice, stretch.ends_s, response, derivatives_only=True
         )
         extra = extra[stretch.usable, :DERIVATIVES]
