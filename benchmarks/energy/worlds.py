@@ -8,7 +8,7 @@ from probe.attribution.response.response import Response
 from tests.fakes.power_sensors import Counter
 from tests.fakes.power_traces import QUIET, World
 
-GRID, PART_TIME, OTHER, EVEN, SYSTEMATIC, ASSUMED, BEFORE = (
+GRID, PART_TIME, OTHER, EVEN, SYSTEMATIC, ASSUMED, BEFORE, OUTSIDE = (
     "grid",
     "part-time",
     "other",
@@ -16,6 +16,7 @@ GRID, PART_TIME, OTHER, EVEN, SYSTEMATIC, ASSUMED, BEFORE = (
     "systematic",
     "assumed",
     "before",
+    "outside",
 )
 SHARP, USUAL = ((1.0, 0.0),), ((1.0, 0.008),)
 
@@ -116,6 +117,14 @@ SCENES = [
         for name, world in (
             ("batch doubled", World(change=(27.0, 1.9, 1.15))),
             ("power grows with length", World(length_cv=0.3, length_power=0.2)),
+        )
+    ),
+    *(
+        Scene(f"{name}{of}", "60 ms", OUTSIDE, World(lag=lag), counter)
+        for of, counter in (("", Counter()), (", 20 ms counter", Counter(0.02)))
+        for name, lag in (
+            ("30 % late by 0.3 s", ((0.7, 0.01), (0.3, 0.3))),
+            ("τ 1 s", ((1.0, 1.0),)),
         )
     ),
 ]

@@ -6,7 +6,7 @@ whether the readings are those of such a sensor; the words are the source's note
 
 from __future__ import annotations
 
-from ..attribution.estimate import WIDENED_P, Estimate
+from ..attribution.estimate import Estimate
 from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.regression.solution import LONGER
 from ..attribution.response.response import Kind, Response
@@ -33,7 +33,7 @@ def response_row(estimated: Estimate) -> SensorResponse:
 
 def fit_row(estimated: Estimate) -> SensorFit:
     """``sources[].fit``."""
-    ok = estimated.fit.p >= WIDENED_P and not estimated.beyond
+    ok = not (estimated.fit.doubtful or estimated.beyond)
     refused = estimated.misfit and not estimated.dates_waver
     remedy = _REFUSED if refused else _WEAK if estimated.fits_badly else _WIDENED
     return SensorFit(

@@ -19,8 +19,8 @@ from .regression.stretches import stretches
 
 LEVEL = 0.95
 FEWEST_ROWS = 24  # mixed intervals; with fewer nothing is inferred
-WIDENED_P, WIDER = 0.01, 1.5  # a misfit less likely than this widens all intervals
-REFUSED_P = 0.001  # and than this refuses all phases
+WIDER = 1.5  # all intervals, where the fit is doubtful
+REFUSED_P = 0.001  # a misfit less likely than this refuses all phases
 # A part-time sensor's rows hang on the dates of updates, whose errors go on from block to block:
 # smaller probabilities are met by chance.
 REFUSED_PART_TIME_P = 1e-5
@@ -100,7 +100,7 @@ class Estimate:
     @property
     def fits_badly(self) -> bool:
         """True if they are perhaps not, in a way that a wider interval does not answer for."""
-        return (self.part_time or self.fit.comes_late) and self.fit.p < WIDENED_P
+        return (self.part_time or self.fit.comes_late) and self.fit.doubtful
 
     @property
     def dates_waver(self) -> bool:
@@ -159,7 +159,7 @@ def estimate(
     averages = [average(p, quantity.spread) for p in parts] if len(parts) > 1 else [uncut]
     timing = np.sum([a.mode.timing_shift() for a in averages], axis=0)
     fits = [a.mode.solution.misfit() for a in averages]
-    cov = np.sum([_cov(a, f.p, statistics) for a, f in zip(averages, fits, strict=True)], axis=0)
+    cov = np.sum([_cov(a, f, statistics) for a, f in zip(averages, fits, strict=True)], axis=0)
     energy = np.sum([a.energy_j for a in averages], axis=0)
     used_s = statistics.used_s()
     rest_s = np.maximum(_run_s(columns, seconds) - used_s - direct_s, 0.0)
@@ -200,12 +200,12 @@ def estimate(
     )
 
 
-def _cov(averaged: Averaged, fit_p: float, statistics: Statistics) -> Floats:
+def _cov(averaged: Averaged, fit: Misfit, statistics: Statistics) -> Floats:
     """Covariance (k, k) of the energies of one stretch, with what its fit does not know."""
     mode = averaged.mode
     timing = mode.timing_shift()
     cov = averaged.cov + np.outer(timing, timing) + mode.response_cov(*statistics.unsure_s)
-    widened = fit_p < WIDENED_P or mode.solution.lags_before_window
+    widened = fit.doubtful or mode.solution.lags_before_window
     return WIDER**2 * cov if widened else cov
 
 

@@ -46,6 +46,8 @@ MOST_TAU_S, MOST_WINDOW_S, MOST_EARLY_S = 0.08, 1.15, 0.010
 # From the lane's response on, and in standard errors: so far the derivatives are no good guides.
 MOST_MOVED_S, _MOVED = 0.012, 3.0
 _NEAR = 2.0  # standard errors from where the family ends
+# A part of the signal that comes late makes joules wrong long before the residual is sure of it.
+DOUBTFUL_P, DOUBTFUL_LATE_P = 0.01, 0.03
 _CLEAR_LAG_S, _SURE = 0.004, 1.5  # standard errors
 _LENGTHS_ODDS, _FREE_ODDS = 2.0, 6.0  # as ODDS, of dependence on durations, of a free kernel
 _BORDER_ODDS = -6.0  # real loads are 0.2–0.3 ms shorter than their marks: exact ones are the rarer
@@ -73,6 +75,11 @@ class Misfit(NamedTuple):
 
     p: float  # probability of a misfit as large as this one if the model is right
     comes_late: bool = False  # what it looks like is a part of the signal that comes far later
+
+    @property
+    def doubtful(self) -> bool:
+        """True if the model is perhaps not the right one."""
+        return self.p < (DOUBTFUL_LATE_P if self.comes_late else DOUBTFUL_P)
 
 
 class Solution:
