@@ -99,7 +99,7 @@ class Accumulator:
         Raises:
             ValueError: they are of an older recording, which no rows can be added to.
         """
-        if statistics.complete:
+        if statistics.of_older_recording:
             raise ValueError("statistics of an older recording")
         self.statistics, self.resumed = statistics, True
         self._lanes = LaneSet(statistics)

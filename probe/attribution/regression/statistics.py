@@ -37,8 +37,8 @@ class Statistics:
     response_from: str = "run"  # where the response is known from
 
     @property
-    def complete(self) -> bool:
-        """True if no rows can be added: they are of an older recording."""
+    def of_older_recording(self) -> bool:
+        """True if no rows can be added: another version summed other columns."""
         others = any(lane.extras not in (0, EXTRAS) for lane in self.lanes)
         return others or self.response_from == OLDER_RECORDING
 

@@ -79,8 +79,8 @@ def test_late_columns_are_those_of_a_lag_wherever_the_run_is_cut() -> None:
             assert column == pytest.approx((shown - watts) * length_s, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize(("extras", "complete"), [(EXTRAS, False), (0, False), (13, True)])
-def test_rows_are_added_to_statistics_of_the_same_columns_only(extras: int, complete: bool) -> None:
+@pytest.mark.parametrize(("extras", "older"), [(EXTRAS, False), (0, False), (13, True)])
+def test_rows_are_added_to_statistics_of_the_same_columns_only(extras: int, older: bool) -> None:
     lane = Lane(Response.of(0.0), Tie.FREE, 0.0, np.ones(2), Blocks(2, extras), np.zeros((2, 2)))
     lane.extras = extras
-    assert Statistics(lanes=[lane]).complete is complete
+    assert Statistics(lanes=[lane]).of_older_recording is older
