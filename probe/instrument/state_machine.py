@@ -91,7 +91,8 @@ class PhaseStateMachine:
     cython.declare(_closure=cython.bint, _wrapped=cython.bint, _fused=cython.bint)
     cython.declare(_compiling=cython.bint, _resumed=cython.bint, _inner_stepped=cython.bint)
     cython.declare(_inner_began=cython.bint, _accumulates=cython.bint, _known=cython.ulonglong)
-    cython.declare(_steps_of=dict, _several=cython.bint, _iterates=cython.bint)
+    cython.declare(_steps_of=dict, _steps_by_code=dict)
+    cython.declare(_several=cython.bint, _iterates=cython.bint)
     loaded: bool = cython.declare(cython.bint, visibility="public")
     cython.declare(_trained=cython.bint, _elsewhere=dict)
     steps_elsewhere: int = cython.declare(cython.longlong, visibility="public")
@@ -192,6 +193,7 @@ class PhaseStateMachine:
         self._accumulates = False  # the backward that runs adds to gradients
         self._known = 0  # id of the last optimizer that stepped
         self._steps_of: dict[int, list[int]] = {}  # by such an id: code of its name, steps
+        self._steps_by_code: dict[int, list[int]] = {}  # the same, also of those that are gone
         self._several = False  # more than one
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
         self._unstepped = False  # a backward, and no optimizer since
@@ -679,9 +681,8 @@ class PhaseStateMachine:
         steps = self._steps_of.get(key)
         if steps is None:
             code = self.new_optimizer(optimizer)  # one for all where there are very many
-            steps = next(
-                (other for other in self._steps_of.values() if other[0] == code), [code, 0]
-            )
+            # Of the many under one name the last may be gone: their count goes on.
+            steps = self._steps_by_code.setdefault(code, [code, 0])
             self._steps_of[key] = steps
             self._several = len(self._steps_of) > 1
             if not self._several:

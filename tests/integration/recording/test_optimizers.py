@@ -36,7 +36,16 @@ def a_new_one_each_step(model):
     for _ in range(40):
         train(torch.optim.SGD(model.parameters(), lr=0.1), model, 1)
 
-for loop in (one_after_the_other, in_turns, a_new_one_each_step):
+def many_and_then_a_new_one_each_step(model):
+    kept = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(32)]
+    for optimizer in kept:
+        train(optimizer, model, 1)
+    for _ in range(12):  # each where the one before it was in memory
+        train(torch.optim.SGD(model.parameters(), lr=0.1), model, 1)
+
+for loop in (
+    one_after_the_other, in_turns, a_new_one_each_step, many_and_then_a_new_one_each_step
+):
     with probe.watch(name=loop.__name__) as run:
         loop(torch.nn.Linear(4, 4))
     about = run.report().to_dict()["run"]
@@ -47,9 +56,11 @@ for loop in (one_after_the_other, in_turns, a_new_one_each_step):
 def test_steps_and_iterations_of_several_optimizers(tmp_path: Path) -> None:
     done = processes.run(SCRIPT, tmp_path)
     assert done.returncode == 0, done.stderr
-    following, turns, new = (json.loads(line) for line in done.stdout.splitlines())
+    following, turns, new, many = (json.loads(line) for line in done.stdout.splitlines())
     assert following == [25, 25, {"Adam 1": 20, "SGD 1": 5}]
     assert turns == [36, 30, {"Adam 1": 6, "SGD 1": 30}]
     steps, iterations, optimizers = new
     # One that is gone may leave its place in memory to the next: these are not told apart.
     assert steps == iterations == 40 and sum(optimizers.values()) in (0, 40)
+    steps, iterations, optimizers = many
+    assert steps == iterations == sum(optimizers.values()) == 44
