@@ -66,12 +66,12 @@ def test_late_columns_are_those_of_a_lag_wherever_the_run_is_cut() -> None:
     time_s = rng.uniform(0.09, 0.11, 400)
     power = rng.uniform(100, 500, 400)
     joules = power * time_s
-    whole, last_w = slow_columns(joules, time_s, None)
+    uncut, uncut_end_w = slow_columns(joules, time_s, None)
     first, state_w = slow_columns(joules[:150], time_s[:150], None)
     # The power that a run begins from is taken to be that of its first rows.
     rest, end_w = slow_columns(joules[150:], time_s[150:], state_w)
-    assert np.abs(whole[-50:] - rest[-50:]).max() < 1e-6 * np.abs(joules).max()
-    assert last_w == pytest.approx(end_w, rel=1e-6)
+    assert np.abs(uncut[-50:] - rest[-50:]).max() < 1e-6 * np.abs(joules).max()
+    assert uncut_end_w == pytest.approx(end_w, rel=1e-6)
     for place, lag_s in enumerate(SLOW_S):
         shown = power[:150].mean()
         for length_s, watts, column in zip(time_s, power, first[:, place], strict=False):

@@ -30,17 +30,22 @@ main()
 """
 
 
+def ended(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """The code, run to its end; its argument is a directory that does not exist."""
+    return subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "nothing")],
+        env=processes.environment(tmp_path / "runs"),
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=False,
+    )
+
+
 def test_daemon_threads_do_not_abort_a_command(tmp_path: Path) -> None:
     for _ in range(4):
-        done = subprocess.run(
-            [sys.executable, "-c", COMMAND, str(tmp_path / "nothing")],
-            env=processes.environment(tmp_path / "runs"),
-            capture_output=True,
-            text=True,
-            timeout=processes.HUNG_S,
-            check=False,
-        )
-        assert done.returncode == 1, done.stderr  # there is no such directory
+        done = ended(COMMAND, tmp_path)
+        assert done.returncode == 1, done.stderr
         assert done.stderr.startswith("probe: ") and done.stderr.count("\n") == 1
         assert done.stdout == "tidied up\n"
 
@@ -61,12 +66,5 @@ main()
 
 
 def test_a_command_ends_before_the_interpreter_is_taken_down(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITNESS, str(tmp_path / "nothing")],
-        env=processes.environment(tmp_path / "runs"),
-        capture_output=True,
-        text=True,
-        timeout=processes.HUNG_S,
-        check=False,
-    )
+    done = ended(WITNESS, tmp_path)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
