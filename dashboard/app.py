@@ -27,16 +27,18 @@ from .page import URL_ID, Page
 from .pages import _alert_bar, pages
 from .writes import writes
 
-# plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
-# Dash takes the plotly that is there. What is preloaded is what it asks for last.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
 <head>{%metas%}<title>{%title%}</title><link rel="icon" href="{%base%}assets/favicon.svg">{%css%}
-<script src="{%base%}assets/theme.js"></script>
-<script defer src="{%base%}assets/plotly-cartesian.min.js"></script>
-<link rel="preload" as="script" href="{%suites%}dash/dcc/async-graph.js"></head>
+<script src="{%base%}assets/theme.js"></script></head>
 <body>{%app_entry%}<footer>{%config%}{%scripts%}{%renderer%}</footer></body>
 </html>"""
+# plotly's part for plane charts is a third of the whole and is read while Dash asks for the page;
+# Dash takes the plotly that is there. What is preloaded is what it asks for last. A page that opens
+# without charts fetches them later (page.js): reading plotly takes a third of a second.
+_CHART_SCRIPTS = """
+<script defer src="{base}assets/plotly-cartesian.min.js"></script>
+<link rel="preload" as="script" href="{suites}dash/dcc/async-graph.js">"""
 _CSP = (
     "default-src 'self'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; "
@@ -44,6 +46,17 @@ _CSP = (
 )
 _SUITES = "/_dash-component-suites/"
 MAX_BYTES = 1 << 20  # of a request
+
+
+class _PagesApp(Dash):
+    """Dash with the scripts for charts on the pages that open with some."""
+
+    def interpolate_index(self, metas: str = "", **parts: str) -> str:  # type: ignore[override]
+        if any(page.opens_with_charts for page, _ in _asked_pages()):
+            base = app_context().base
+            suites = base.rstrip("/") + _SUITES
+            metas += _CHART_SCRIPTS.format(base=base, suites=suites)
+        return str(super().interpolate_index(metas=metas, **parts))
 
 
 def create_app(
@@ -75,14 +88,14 @@ def create_app(
     guard(server, access, base)
     server.register_blueprint(downloads(), url_prefix=base.rstrip("/"))
     server.register_blueprint(writes(), url_prefix=base.rstrip("/"))
-    app = Dash(
+    app = _PagesApp(
         "dashboard",
         server=cast(Any, server),
         use_pages=True,
         pages_folder="",
         title="phasewatt",
         url_base_pathname=base,
-        index_string=_index(base),
+        index_string=_INDEX.replace("{%base%}", base),
         assets_ignore=r"theme\.js|still\.js|plotly-cartesian\.min\.js",
         update_title="",
         serve_locally=True,
@@ -100,11 +113,6 @@ def create_app(
     server.config["CSP"] = lambda: _CSP.format(hashes=" ".join(app.csp_hashes()))
     server.register_error_handler(Exception, _failed)
     return server
-
-
-def _index(base: str) -> str:
-    page = _INDEX.replace("{%base%}", base)
-    return page.replace("{%suites%}", base.rstrip("/") + _SUITES)
 
 
 def _register(app: Dash) -> None:
@@ -152,17 +160,32 @@ def _frame() -> Any:
     )
 
 
+def _asked_pages() -> list[tuple[Page, str]]:
+    """The pages at the path of the request (one or none), with what stands for its variable."""
+    path = request.path.removeprefix(app_context().base.rstrip("/"))
+    asked = []
+    for page in pages().values():
+        start, variable, _ = page.path.partition("<")
+        if path.startswith(start) if variable else path == start:
+            asked.append((page, path.removeprefix(start)))
+    return asked
+
+
 def _prefetch() -> None:
     """Start to compute what an opened page will ask for, while the browser loads its scripts."""
     if request.method != "GET":
         return
-    path = request.path.removeprefix(app_context().base.rstrip("/"))
-    for page in pages().values():
-        start, variable, _ = page.path.partition("<")
-        is_asked = path.startswith(start) if variable else path == start
-        if page.prefetch is not None and is_asked:
-            work = partial(_try_to, page.prefetch, app_context(), path.removeprefix(start))
+    for page, place in _asked_pages():
+        if page.prefetch is not None:
+            work = partial(_try_to, page.prefetch, app_context(), place)
             threading.Thread(target=work, daemon=True).start()
+
+
+def read_ahead(context: AppContext) -> None:
+    """Compute what the first page will ask for."""
+    for page in pages().values():
+        if page.path == "/" and page.prefetch is not None:
+            _try_to(page.prefetch, context, "")
 
 
 def _try_to(prefetch: Callable[[AppContext, str], None], context: AppContext, place: str) -> None:

@@ -46,6 +46,7 @@ class Page:
         navigation: (place, label) in the bar on top; None if it is not there.
         tables: rule of a path, below ``/table/`` and ``/csv/``, → what finds the chart.
         stills: rule of a path, below ``/snapshot/``, → what makes the page one file.
+        opens_with_charts: its first view has charts, so the browser reads their scripts at once.
         prefetch: computes, in a thread, what the browser will ask for; its errors are dropped.
     """
 
@@ -56,4 +57,5 @@ class Page:
     navigation: tuple[int, str] | None = None
     tables: Mapping[str, FindTable] = field(default_factory=dict)
     stills: Mapping[str, MakeStill] = field(default_factory=dict)
+    opens_with_charts: bool = True
     prefetch: Callable[[AppContext, str], None] | None = None

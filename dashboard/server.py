@@ -21,12 +21,13 @@ from probe.store.processes import boot_id, start_ticks
 
 from .access import Access
 from .alerts.settings import Settings
-from .app import MAX_BYTES, create_app
+from .app import MAX_BYTES, create_app, read_ahead
 from .connections import SETTINGS, bound
-from .context import CONFIG_KEY
+from .context import CONFIG_KEY, AppContext
 
 THREADS = 8
 _LAST_ANSWERS_S = 3.0
+_READ_AHEAD_S = 0.5  # the longest that the address waits for the list of runs
 
 
 class Serving:
@@ -42,7 +43,11 @@ class Serving:
         import probe.compare  # noqa: F401
 
         self._app = create_app(directory, access, base, settings)
-        self._access, self._base = access, self._app.config[CONFIG_KEY].base
+        self._context: AppContext = self._app.config[CONFIG_KEY]
+        self._access, self._base = access, self._context.base
+        # Very many runs take a while to read, and a page that loads meanwhile takes longer for it.
+        reading = threading.Thread(target=read_ahead, args=(self._context,), daemon=True)
+        reading.start()
         self._app.before_request(self._note)
         sockets: dict[int, Any] = {}
         try:
@@ -65,10 +70,11 @@ class Serving:
             ) from None
         bound(sockets)
         self._directory = directory
+        reading.join(_READ_AHEAD_S)
         self._announce()
         self._thread = threading.Thread(target=self._server.run, name="waitress", daemon=True)
         self._thread.start()
-        self._app.config[CONFIG_KEY].alerts.start()
+        self._context.alerts.start()
 
     @property
     def port(self) -> int:
@@ -98,9 +104,7 @@ class Serving:
 
     def live(self) -> bool:
         """True if any run is live."""
-        return any(
-            row["status"] == "running" for row in self._app.config[CONFIG_KEY].library.rows()
-        )
+        return any(row["status"] == "running" for row in self._context.library.rows())
 
     def close(self) -> None:
         """Stop listening."""
@@ -111,8 +115,8 @@ class Serving:
         # In the server's own thread, which waits on these sockets.
         self._server.trigger.pull_trigger(self._server.close)
         self._thread.join(0.5)  # the thread lives on while a browser holds a connection open
-        self._app.config[CONFIG_KEY].alerts.close()
-        self._app.config[CONFIG_KEY].library.close()
+        self._context.alerts.close()
+        self._context.library.close()
 
     def _announce(self) -> None:
         """Publish the address for runs to find it; only the first server of a directory does."""

@@ -116,7 +116,7 @@ class Library:
         return path
 
     def _read(self) -> list[RunSummary]:
-        rows = [with_live(self.directory / row["id"], row) for row in self._catalogue.rows()]
+        rows = [with_live(self.directory, row) for row in self._catalogue.rows()]
         return sorted(rows, key=lambda row: row["status"] != "running")
 
     def _look(self) -> None:

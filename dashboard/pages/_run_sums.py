@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from dash import dcc, html
@@ -50,8 +51,8 @@ def sums(
             ),
             **aria(current="true" if group == asked.by else "false"),
         )
-        for group, keys_of in GROUPS.items()
-        if group not in _OF_BATCH_JOBS or any(any(keys_of(row)) for row in rows)
+        for group in GROUPS
+        if group not in _OF_BATCH_JOBS or any(map(itemgetter(group), rows))
     ]
     choice = html.Nav(["totals by", *links], className="spans", **aria(label="Totals by"))
     away = sum(row["archived"] for row in there)

@@ -240,5 +240,6 @@ PAGE = Page(
     callbacks=_callbacks,
     navigation=(1, "Runs"),
     stills={"runs": _still},
+    opens_with_charts=False,
     prefetch=_prefetch,
 )

@@ -124,6 +124,14 @@ def settled(page: Any, name: str = "") -> None:
     page.wait_for_timeout(400)
 
 
+def scripts(page: Any, word: str) -> list[str]:
+    """The names of the scripts with a word in them that the page has fetched."""
+    names: list[str] = page.evaluate(
+        "performance.getEntriesByType('resource').map((one) => one.name.split('/').pop())"
+    )
+    return [name for name in names if word in name]
+
+
 def series(page: Any, view: str) -> list[dict[str, Any]]:
     """The traces of a chart, as plotly has them."""
     return json.loads(
@@ -395,6 +403,8 @@ def test_the_list_sorts_filters_and_leads_to_a_run(browser: Any, shown: Shown) -
         until(page, "location.search.includes('q=faster')")
         page.get_by_role("link", name="faster").first.click()
         page.wait_for_selector("header:has-text('faster') h1")
+        page.wait_for_selector(".js-plotly-plot .main-svg")
+        assert scripts(page, "plotly") == ["plotly-cartesian.min.js"]  # once, and not Dash's own
         page.go_back()
         page.wait_for_selector("table.runs")
         assert "q=faster" in page.url

@@ -97,7 +97,7 @@ def _rows(catalogue: Catalogue) -> tuple[list[RunSummary], int]:
 
         rows, unread = rows_with_energy(catalogue)
     catalogue.keep(now=True)
-    return [with_live(catalogue.directory / row["id"], row) for row in rows], unread
+    return [with_live(catalogue.directory, row) for row in rows], unread
 
 
 def _is_of_job(row: RunSummary, options: argparse.Namespace) -> bool:

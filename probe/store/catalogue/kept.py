@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,7 @@ from ...cache_folder import cache_folder
 from .. import files, untrusted
 from .rows import RunSummary, empty_row
 
-_VERSION = 3  # of a row's fields: rows of another one are read from the runs again
+_VERSION = 4  # of a row's fields: rows of another one are read from the runs again
 _MOST_BYTES = 1 << 30
 _FORGOTTEN_S = 90 * 86400.0  # a directory that nobody listed for so long
 
@@ -68,15 +68,30 @@ def read_kept(directory: Path) -> dict[str, Entry]:
             return {}
     except (OSError, ValueError, IndexError, RecursionError):
         return {}
-    for line in lines[1:]:
-        with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
-            name, run, folder, row, complete = json.loads(line)
+    for parsed in _parsed(lines[1:]):
+        with contextlib.suppress(ValueError, TypeError, LookupError):
+            name, run, folder, row, complete = parsed
             if row is None or (isinstance(row, dict) and row.keys() >= fields):
                 known = cast("RunSummary | None", row)
                 entries[name] = Entry(
                     (run[0], run[1]), (folder[0], folder[1]), known, bool(complete)
                 )
     return entries
+
+
+def _parsed(lines: list[bytes]) -> Iterable[Any]:
+    """The values of JSON lines but for damaged ones: all at once, which takes half the time."""
+    with contextlib.suppress(ValueError, RecursionError):
+        together: list[Any] = json.loads(b"[%s]" % b",".join(lines))
+        if len(together) == len(lines):
+            return together
+    return _undamaged(lines)
+
+
+def _undamaged(lines: list[bytes]) -> Iterator[Any]:
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            yield json.loads(line)
 
 
 def keep(directory: Path, entries: Mapping[str, Entry]) -> None:

@@ -53,7 +53,7 @@ class Catalogue:
                 continue
             run_stamp = file.st_mtime_ns, file.st_size
             entries[name] = self._entry(
-                Path(path), run_stamp, (folder.st_mtime_ns, folder.st_mode), self._entries.get(name)
+                path, run_stamp, (folder.st_mtime_ns, folder.st_mode), self._entries.get(name)
             )
         self._entries = entries
         rows = [entry.row for entry in entries.values() if entry.row is not None]
@@ -100,13 +100,20 @@ class Catalogue:
         except OSError:
             return []
 
-    def _entry(self, path: Path, run: Stamp, folder: Stamp, before: Entry | None) -> Entry:
-        if before is None or before.run != run or not _is_settled(before):
+    def _entry(self, folder_path: str, run: Stamp, folder: Stamp, before: Entry | None) -> Entry:
+        unchanged = before is not None and before.run == run and _is_settled(before)
+        if (
+            before is not None
+            and unchanged
+            and before.folder == folder
+            and time.time_ns() - folder[0] > _RACY_NS
+        ):
+            return before
+        path = Path(folder_path)  # made for few of very many runs: it takes as long as their stamps
+        if before is None or not unchanged:
             self._unkept += 1
             row = None if (path / MERGED).exists() else summary(path)
             return Entry(run, folder, row)
-        if before.folder == folder and time.time_ns() - folder[0] > _RACY_NS:
-            return before
         if (path / MERGED).exists():
             return Entry(run, folder, None)
         row = before.row

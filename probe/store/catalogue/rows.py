@@ -6,6 +6,7 @@ so whoever adds up the rows counts each joule once.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -110,11 +111,14 @@ def lacks_energy(row: RunSummary) -> bool:
     return killed and unknown and not row.get("trainings") and not row.get("simulated")
 
 
-def with_live(path: Path, row: RunSummary) -> RunSummary:
-    """The row with what the recorders of the run know now, if it goes on; any other as it is."""
+def with_live(directory: Path, row: RunSummary) -> RunSummary:
+    """The row with what the recorders of the run know now, if it goes on; any other as it is.
+
+    ``directory`` is that of the runs.
+    """
     if row["status"] != RunStatus.RUNNING or row.get("simulated"):
         return row
-    live = read_live(path)
+    live = read_live(directory / row["id"])
     if live is None:
         return row
     return row | {
@@ -206,7 +210,7 @@ def _row(
         "modelled_energy_j": _sum("modelled_energy_j", totals),
         "samples": _sum("samples", logged),
         "tokens": _sum("tokens", logged),
-        "power": meta.get("power"),
+        "power": _in_whole_watts(meta.get("power")),
         "host": meta.get("host") or "",
         "devices": _devices(path, hosts),
         "co2e_g": _sum("co2e_g", totals),
@@ -220,6 +224,17 @@ def _row(
         row |= {"simulated": True, "energy_j": None, "modelled_energy_j": None, "power": None}
         row |= {"co2e_g": None, "modelled_co2e_g": None}
     return row
+
+
+def _in_whole_watts(power: PowerFields | None) -> PowerFields | None:
+    """Power for a sparkline: decimals that it does not show take long to read in a long list."""
+    try:
+        watts = (power or {}).get("power_w") or []
+        if power is None or not all(map(math.isfinite, watts)) or max(watts, default=0) < 100:
+            return power
+        return {**power, "power_w": [round(value) for value in watts]}
+    except (TypeError, AttributeError):  # run.json of another program
+        return None
 
 
 def _job_id(job: Mapping[str, str]) -> str:

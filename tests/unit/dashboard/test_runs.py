@@ -17,6 +17,7 @@ from dashboard.context import CONFIG_KEY, AppContext
 from dashboard.data.library import Library
 from dashboard.pages import _gains_form, _run_table, runs
 from dashboard.pages._run_table import Asked
+from dashboard.server import Serving
 from probe.store.catalogue import RunSummary
 from probe.store.catalogue.labels import change_labels
 from probe.store.runs import create_run
@@ -76,6 +77,30 @@ def test_the_directory_is_read_while_the_browser_loads_its_scripts(directory: Pa
     assert not library.asked.is_set()
     assert browser.get("/").status_code == 200
     assert library.asked.wait(processes.HUNG_S)
+
+
+@pytest.mark.parametrize("base", ["/", "/below/"])
+def test_only_pages_that_open_with_charts_wait_for_their_scripts(
+    directory: Path, base: str
+) -> None:
+    browser = create_app(directory, Access(), base).test_client()
+    script = f'<script defer src="{base}assets/plotly-cartesian.min.js">'
+    preload = f'href="{base}_dash-component-suites/dash/dcc/async-graph.js"'
+    for path, has_charts in (("", False), ("run/20260101-000000-plain", True), ("gains", True)):
+        page = browser.get(base + path).text
+        assert (script in page, preload in page) == (has_charts, has_charts), path
+
+
+def test_a_server_reads_the_directory_before_a_page_asks(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = threading.Event()
+    monkeypatch.setattr(Library, "rows", lambda _: read.set() or [])
+    serving = Serving(directory, Access(port=0))
+    try:
+        assert read.is_set()  # so few are read before the address is there
+    finally:
+        serving.close()
 
 
 def test_archived_runs_are_out_of_sight_and_found_when_asked_for(directory: Path) -> None:

@@ -92,6 +92,29 @@ def finished_again(run: Path, totals: dict[str, float]) -> Path:
     return run
 
 
+@pytest.mark.parametrize(
+    ("recorded", "listed"),
+    [
+        ([250.37, 99.62], [250, 100]),
+        ([5.24, 7.81], [5.24, 7.81]),  # a laptop's: whole watts would be a flat line
+        ([], []),
+    ],
+)
+def test_power_in_a_list_has_the_digits_that_a_sparkline_shows(
+    tmp_path: Path, recorded: list[float], listed: list[float]
+) -> None:
+    finished(tmp_path, 1, power={"provenance": "measured", "power_w": recorded})
+    (row,) = summaries(tmp_path)
+    assert row["power"] == {"provenance": "measured", "power_w": listed}
+
+
+@pytest.mark.parametrize("power", [[1.0], "much", {"power_w": "much"}, {"power_w": ["a", 3]}])
+def test_power_that_is_none_is_not_shown(tmp_path: Path, power: Any) -> None:
+    finished(tmp_path, 1, power=power)
+    (row,) = summaries(tmp_path)
+    assert row["power"] is None and row["energy_j"] == 1000.0
+
+
 def test_labels_are_seen_at_once_and_are_never_only_in_the_cache(directory: Path) -> None:
     catalogue = Catalogue(directory)
     catalogue.rows()
