@@ -15,10 +15,12 @@ from probe.store.layout import RUN_FILE, training_dir
 from probe.store.untrusted import is_regular
 
 from ..urls import MEMBER
+from .cache import Cache
 from .run import OpenRun
 
 _FRESH_S = 0.4  # the directory is looked at again after so long
 _SHARE = 0.05  # of the time that looking may take: a directory of very many runs is seen later
+_LISTS = 8  # the most answers to what was asked of the list that are kept
 _OPEN = 8  # the most runs that are kept open
 _MOST_WAITING = 200
 _LAST_LOOK_S = 5.0
@@ -32,6 +34,8 @@ class Library:
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._rows: list[RunSummary] = []
+        self._times_read = 0
+        self.cache = Cache(_LISTS)
         self._catalogue = Catalogue(directory)
         self._stale_at = -1.0  # monotonic seconds
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
@@ -41,14 +45,19 @@ class Library:
 
     def rows(self) -> list[RunSummary]:
         """A summary of every run, live runs first, then the newest."""
+        return self.numbered_rows()[1]
+
+    def numbered_rows(self) -> tuple[int, list[RunSummary]]:
+        """The same behind a number that is another one when the directory was read again."""
         with self._reading:
             began = time.monotonic()
             if began >= self._stale_at:
                 self._rows = self._read()
+                self._times_read += 1
                 self._catalogue.keep()
                 took = time.monotonic() - began
                 self._stale_at = began + took + max(_FRESH_S, took / _SHARE)
-            return self._rows
+            return self._times_read, self._rows
 
     def changed(self) -> None:
         """Somebody wrote into the directory: look again the next time."""

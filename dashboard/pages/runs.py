@@ -11,6 +11,7 @@ from typing import Any
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 
 from probe.analysis.run_sums import currency_of, worths
+from probe.store.catalogue import RunSummary
 from probe.store.catalogue.search import LONGEST, found
 
 from .. import urls
@@ -149,9 +150,19 @@ def _callbacks(app: Dash) -> None:
     )
 
 
-def _content(context: AppContext, asked: Asked) -> tuple[list[Any], list[Any], Asked, str]:
-    """(sums, table, what it shows, a text that changes with it)."""
-    rows = context.library.rows()
+# (sums, table, what it shows, a text that changes with it)
+_Content = tuple[list[Any], list[Any], Asked, str]
+
+
+def _content(context: AppContext, asked: Asked) -> _Content:
+    """Made once for all tabs that ask for the same, until the directory was read again."""
+    times_read, rows = context.library.numbered_rows()
+    return context.library.cache.get(
+        ("runs", asked), times_read, lambda: _new_content(context, rows, asked)
+    )
+
+
+def _new_content(context: AppContext, rows: list[RunSummary], asked: Asked) -> _Content:
     if not rows:
         return [], [_empty(context)], asked, ""
     shown = sorted_rows(found(rows, asked.text, archived=asked.archived), asked.sort)
@@ -230,7 +241,7 @@ def _empty(context: AppContext) -> Any:
 
 def _prefetch(context: AppContext, _: str) -> None:
     """Read the directory, which takes a while where it holds very many runs."""
-    context.library.rows()
+    _content(context, Asked())
 
 
 PAGE = Page(

@@ -61,9 +61,9 @@ class Watched(Library):
         super().__init__(directory)
         self.asked = threading.Event()
 
-    def rows(self) -> list[RunSummary]:
+    def numbered_rows(self) -> tuple[int, list[RunSummary]]:
         self.asked.set()
-        return super().rows()
+        return super().numbered_rows()
 
 
 def test_the_directory_is_read_while_the_browser_loads_its_scripts(directory: Path) -> None:
@@ -94,13 +94,41 @@ def test_only_pages_that_open_with_charts_wait_for_their_scripts(
 def test_a_server_reads_the_directory_before_a_page_asks(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = threading.Event()
-    monkeypatch.setattr(Library, "rows", lambda _: read.set() or [])
+    libraries: list[Watched] = []
+
+    def watched(directory: Path) -> Watched:
+        libraries.append(Watched(directory))
+        return libraries[-1]
+
+    monkeypatch.setattr("dashboard.context.Library", watched)
     serving = Serving(directory, Access(port=0))
     try:
-        assert read.is_set()  # so few are read before the address is there
+        assert libraries[0].asked.is_set()  # so few runs are read before the address is there
     finally:
         serving.close()
+
+
+def test_tabs_that_ask_for_the_same_share_the_answer_until_a_run_changes(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Asked] = []
+
+    def counted(context: AppContext, rows: list[RunSummary], asked: Asked) -> Any:
+        made.append(asked)
+        return original(context, rows, asked)
+
+    original = runs._new_content
+    monkeypatch.setattr(runs, "_new_content", counted)
+    monkeypatch.setattr("dashboard.data.library._FRESH_S", 3600.0)
+    app = create_app(directory, Access())
+    context: AppContext = app.config[CONFIG_KEY]
+    with app.test_request_context("/"):
+        shown = [described(runs.PAGE.layout(context, {})) for _ in range(3)]
+        runs.PAGE.layout(context, {"sort": "energy"})
+        assert shown[0] == shown[1] == shown[2] and len(made) == 2
+        change_labels(directory / "20260101-000000-plain", add=["new"])
+        context.library.changed()
+        assert '"children": "new"' in described(runs.PAGE.layout(context, {}))
 
 
 def test_archived_runs_are_out_of_sight_and_found_when_asked_for(directory: Path) -> None:
