@@ -46,7 +46,7 @@ class Page:
         navigation: (place, label) in the bar on top; None if it is not there.
         tables: rule of a path, below ``/table/`` and ``/csv/``, → what finds the chart.
         stills: rule of a path, below ``/snapshot/``, → what makes the page one file.
-        opens_with_charts: its first view has charts, so the browser reads their scripts at once.
+        opens_with_charts: its first view has charts, so the browser fetches their scripts at once.
         prefetch: computes, in a thread, what the browser will ask for; its errors are dropped.
     """
 

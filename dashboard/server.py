@@ -112,8 +112,9 @@ class Serving:
             dashboard_path(self._directory).unlink(missing_ok=True)
         # Pending answers first: if they were cut off, waitress would log an error.
         self._server.task_dispatcher.shutdown(cancel_pending=True, timeout=_LAST_ANSWERS_S)
-        # In the server's own thread, which waits on these sockets.
-        self._server.trigger.pull_trigger(self._server.close)
+        # In the server's own thread, which waits on these sockets; unless that has ended already.
+        with contextlib.suppress(OSError):
+            self._server.trigger.pull_trigger(self._server.close)
         self._thread.join(0.5)  # the thread lives on while a browser holds a connection open
         self._context.alerts.close()
         self._context.library.close()

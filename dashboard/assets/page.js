@@ -145,24 +145,10 @@
     phasewatt: { theme, zoomed, later, slowly },
   });
 
-  /* A page that opens without charts is drawn first; then plotly is fetched, so that the next page
-     finds it. Sooner if a link is pointed at. */
+  /* plotly's part for plane charts, a third of the whole, is what Dash fetches for the first chart,
+     whatever it writes there itself. */
   const PLOTLY = new URL("plotly-cartesian.min.js", document.currentScript.src).href;
-  const PLOTLY_AFTER_MS = 2000;
-
-  function fetchPlotly() {
-    if (window.Plotly || document.querySelector(`script[src="${PLOTLY}"]`)) return;
-    const script = document.createElement("script");
-    script.src = PLOTLY;
-    document.head.appendChild(script);
-  }
-
-  if (!document.querySelector("script[src$='plotly-cartesian.min.js']")) {
-    window.setTimeout(fetchPlotly, PLOTLY_AFTER_MS);
-    for (const event of ["pointerover", "focusin"]) {
-      document.addEventListener(event, (at) => { if (at.target.closest("a")) fetchPlotly(); });
-    }
-  }
+  Object.defineProperty(window, "_dashPlotlyJSURL", { get: () => PLOTLY, set: () => {} });
 
   /* What is asked for stands in the address, so two clicks in quick succession both count. */
   document.addEventListener("click", function (event) {

@@ -80,15 +80,20 @@ def test_the_directory_is_read_while_the_browser_loads_its_scripts(directory: Pa
 
 
 @pytest.mark.parametrize("base", ["/", "/below/"])
-def test_only_pages_that_open_with_charts_wait_for_their_scripts(
+def test_the_scripts_of_charts_are_fetched_early_on_pages_that_open_with_some(
     directory: Path, base: str
 ) -> None:
     browser = create_app(directory, Access(), base).test_client()
-    script = f'<script defer src="{base}assets/plotly-cartesian.min.js">'
-    preload = f'href="{base}_dash-component-suites/dash/dcc/async-graph.js"'
-    for path, has_charts in (("", False), ("run/20260101-000000-plain", True), ("gains", True)):
+    link = '<link rel="{}" as="script" href="{}">'
+    scripts = [
+        f"{base}assets/plotly-cartesian.min.js",
+        f"{base}_dash-component-suites/dash/dcc/async-graph.js",
+    ]
+    for path, when in (("", "prefetch"), ("run/20260101-000000-plain", "preload")):
         page = browser.get(base + path).text
-        assert (script in page, preload in page) == (has_charts, has_charts), path
+        for script in scripts:
+            assert link.format(when, script) in page
+            assert browser.get(script).status_code == 200
 
 
 def test_a_server_reads_the_directory_before_a_page_asks(
@@ -106,6 +111,13 @@ def test_a_server_reads_the_directory_before_a_page_asks(
         assert libraries[0].asked.is_set()  # so few runs are read before the address is there
     finally:
         serving.close()
+
+
+def test_a_server_whose_loop_has_ended_is_closed_without_an_error(directory: Path) -> None:
+    serving = Serving(directory, Access(port=0))
+    serving._server.trigger.pull_trigger(serving._server.close)
+    serving._thread.join(processes.HUNG_S)
+    serving.close()
 
 
 def test_tabs_that_ask_for_the_same_share_the_answer_until_a_run_changes(
