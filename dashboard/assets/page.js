@@ -145,8 +145,8 @@
     phasewatt: { theme, zoomed, later, slowly },
   });
 
-  /* plotly's part for plane charts, a third of the whole, is what Dash fetches for the first chart,
-     whatever it writes there itself. */
+  /* For its first chart Dash would fetch the whole of plotly from the address that it sets here; a
+     third of it draws all of our charts. */
   const PLOTLY = new URL("plotly-cartesian.min.js", document.currentScript.src).href;
   Object.defineProperty(window, "_dashPlotlyJSURL", { get: () => PLOTLY, set: () => {} });
 

@@ -87,8 +87,11 @@ class Library:
             worker = self._worker
         if worker is not None:
             worker.join(_LAST_LOOK_S)
-        with self._reading:
-            self._catalogue.keep(now=True)
+        if self._reading.acquire(timeout=_LAST_LOOK_S):  # a file server that hangs is left alone
+            try:
+                self._catalogue.keep(now=True)
+            finally:
+                self._reading.release()
 
     def open(self, run_id: str) -> OpenRun:
         """A run of this directory.

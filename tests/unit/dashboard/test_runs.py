@@ -120,6 +120,15 @@ def test_a_server_whose_loop_has_ended_is_closed_without_an_error(directory: Pat
     serving.close()
 
 
+def test_a_directory_that_hangs_does_not_keep_the_server_from_ending(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.data.library._LAST_LOOK_S", 0.05)
+    library = Library(directory)
+    with library._reading:  # as a thread that waits for a file server
+        library.close()
+
+
 def test_tabs_that_ask_for_the_same_share_the_answer_until_a_run_changes(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
