@@ -51,7 +51,7 @@ class _PagesApp(Dash):
 
     def interpolate_index(self, metas: str = "", **parts: str) -> str:  # type: ignore[override]
         base = app_context().base
-        soon = any(page.opens_with_charts for page, _ in _asked_pages())
+        soon = any(page.opens_with_charts for page, _ in _pages_at(_asked_path()))
         scripts = _CHART_SCRIPTS.format(
             when="preload" if soon else "prefetch", base=base, suites=base.rstrip("/") + _SUITES
         )
@@ -159,22 +159,26 @@ def _frame() -> Any:
     )
 
 
-def _asked_pages() -> list[tuple[Page, str]]:
-    """The pages at the path of the request (one or none), with what stands for its variable."""
-    path = request.path.removeprefix(app_context().base.rstrip("/"))
-    asked = []
+def _pages_at(path: str) -> list[tuple[Page, str]]:
+    """The pages at a path below the base (one or none), with what stands for its variable."""
+    at_path = []
     for page in pages().values():
         start, variable, _ = page.path.partition("<")
         if path.startswith(start) if variable else path == start:
-            asked.append((page, path.removeprefix(start)))
-    return asked
+            at_path.append((page, path.removeprefix(start)))
+    return at_path
+
+
+def _asked_path() -> str:
+    """The path of the request, below the base."""
+    return request.path.removeprefix(app_context().base.rstrip("/"))
 
 
 def _prefetch() -> None:
     """Start to compute what an opened page will ask for, while the browser loads its scripts."""
     if request.method != "GET":
         return
-    for page, place in _asked_pages():
+    for page, place in _pages_at(_asked_path()):
         if page.prefetch is not None:
             work = partial(_try_to, page.prefetch, app_context(), place)
             threading.Thread(target=work, daemon=True).start()
@@ -182,9 +186,9 @@ def _prefetch() -> None:
 
 def read_ahead(context: AppContext) -> None:
     """Compute what the first page will ask for."""
-    for page in pages().values():
-        if page.path == "/" and page.prefetch is not None:
-            _try_to(page.prefetch, context, "")
+    for page, place in _pages_at("/"):
+        if page.prefetch is not None:
+            _try_to(page.prefetch, context, place)
 
 
 def _try_to(prefetch: Callable[[AppContext, str], None], context: AppContext, place: str) -> None:

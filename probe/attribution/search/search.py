@@ -24,10 +24,10 @@ USUAL = Response.of(0.0, 0.008)
 
 # Seen before responses are chosen, at most; updates inside long visits show nothing of them.
 BLIND_S = 45.0
-_UPDATES_FOR_SEARCH = 900
+_UPDATES_OF_UNCALIBRATED = 900
 MOST_UPDATES = 3000  # those inside long visits included: a first step that compiles
-_UPDATES_FOR_POWERS = 50  # where the response is known: they show the powers
-_UPDATES_IF_EXACT = 32  # and where nothing has to be shown
+_UPDATES_OF_CALIBRATED = 50  # a calibrated response: they only have to show the powers
+_UPDATES_OF_EXACT = 32  # an exact response: nothing has to be shown
 
 _TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
 _DELAYS_S = (-0.004, 0.062)
@@ -170,8 +170,8 @@ def _of_one_family(trials: list[Trial]) -> list[Trial]:
 def updates_wanted(response: Response | None, *, exact: bool) -> int:
     """How many updates :func:`likely` wants; ``exact``: nothing of the response is unknown."""
     if response is None:
-        return _UPDATES_FOR_SEARCH
-    return _UPDATES_IF_EXACT if exact else _UPDATES_FOR_POWERS
+        return _UPDATES_OF_UNCALIBRATED
+    return _UPDATES_OF_EXACT if exact else _UPDATES_OF_CALIBRATED
 
 
 def likely(

@@ -101,19 +101,14 @@ class Catalogue:
             return []
 
     def _entry(self, folder_path: str, run: Stamp, folder: Stamp, before: Entry | None) -> Entry:
-        unchanged = before is not None and before.run == run and _is_settled(before)
-        if (
-            before is not None
-            and unchanged
-            and before.folder == folder
-            and time.time_ns() - folder[0] > _RACY_NS
-        ):
-            return before
-        path = Path(folder_path)  # made for few of very many runs: it takes as long as their stamps
-        if before is None or not unchanged:
+        if before is None or before.run != run or not _is_settled(before):
             self._unkept += 1
+            path = Path(folder_path)
             row = None if (path / MERGED).exists() else summary(path)
             return Entry(run, folder, row)
+        if before.folder == folder and time.time_ns() - folder[0] > _RACY_NS:
+            return before  # most of very many runs: without a Path, which takes as long as a stamp
+        path = Path(folder_path)
         if (path / MERGED).exists():
             return Entry(run, folder, None)
         row = before.row
