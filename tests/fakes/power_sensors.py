@@ -156,6 +156,28 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultyCounter(Counter):
+    """A counter some of whose updates appear late, or in two parts."""
+
+    late: float = 0.0  # share of updates: up to 0.9 of a period, with the value of their time
+    doubled: float = 0.0  # share: two thirds of the energy a tenth of a period before the rest
+    until_s: float = float("inf")  # it works after that
+
+    def updates(self, trace: Trace, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """(instants, values in J)."""
+        at, value = Counter.updates(self, trace, rng)
+        early = at < self.until_s
+        behind_s = rng.uniform(0, 0.9, len(at)) * self.period_s
+        at = at + np.where(early & (rng.random(len(at)) < self.late), behind_s, 0.0)
+        twice = np.flatnonzero(early & (rng.random(len(at)) < self.doubled))[1:]
+        first = value[twice - 1] + (value[twice] - value[twice - 1]) * 2 / 3
+        at = np.concatenate([at, at[twice] - 0.1 * self.period_s])
+        value = np.concatenate([value, first])
+        order = np.argsort(at, kind="stable")
+        return at[order], np.maximum.accumulate(value[order])
+
+
+@dataclass(frozen=True, slots=True)
 class PolledPower(Counter):
     """A power reading: at each update the mean over a window that ended a delay ago, in W."""
 

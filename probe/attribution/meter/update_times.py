@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..arrays import Floats
 from .fast_counter import FastCounter
-from .lattice_line import fit_line, places_of
-from .updates import Row, Updates
+from .lattice_line import Line, first_parts, fit_line, placed, sigma_of
+from .updates import Change, Row, Updates
 
 HALF = 25  # updates on either side of the one that is dated
 WINDOW = 2 * HALF + 1
@@ -38,26 +38,7 @@ _PATIENCE = 8 * WINDOW  # changes that wait for the first fit at most
 _FEWEST = 12  # close brackets that a line rests on, even from before the held ones
 _AMID = 0.1  # of the period: a read this far from both updates tells between which it was
 _STEADY = 0.03  # of the period: a lattice that dates better than this dates unseen updates too
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """The counter was seen to move: after ``low``, before ``high``."""
-
-    low: float
-    high: float
-    read: float  # when the call that saw it began
-    joules: float
-    fresh: bool
-    close: bool  # narrow enough to say something about the lattice
-
-    @property
-    def middle(self) -> float:
-        return (self.low + self.high) / 2
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
+_SAME = 0.75  # of the period: changes no further apart may be one update
 
 
 class CounterUpdateFinder:
@@ -83,13 +64,14 @@ class CounterUpdateFinder:
         self._fast = FastCounter()
         self._recent: deque[float] = deque(maxlen=8)  # widths of the last close ones
         self._far = 0  # changes since then
-        self._unplaced: list[_Change] = []  # until the first fit
-        self._held: list[_Change] = []
+        self._unplaced: list[Change] = []  # until the first fit
+        self._held: list[Change] = []
         self._index: list[int] = []  # places of the held ones on the lattice
-        self._fitted = np.empty((3, 0))  # places, middles, squared widths of the close ones
-        self._line = (0.0, 1.0, 0.0)  # time of place 0, period, standard error of a time on it
+        self._fitted = np.empty((3, 0))  # places, middles, widths of the close ones
+        self._line = Line(0.0, 1.0, 0.0, math.inf)
         self._bracket_sigma = 0.0  # standard error of a time that is known by its bracket only
         self._emitted = 0  # of the held ones
+        self._late_fresh = False  # of those that came late, since the last that was emitted
         self._out: list[Row] = []
 
     def feed(self, time_s: Floats, span_s: Floats, joules: Floats) -> Updates:
@@ -115,7 +97,7 @@ class CounterUpdateFinder:
     @property
     def period_s(self) -> float:
         """Seconds between updates, or between those that were seen; 1 until that is known."""
-        return self._fast.seen_every_s if self._fast.is_fast else self._line[1]
+        return self._fast.seen_every_s if self._fast.is_fast else self._line.period_s
 
     @property
     def common_error_s(self) -> float:
@@ -164,13 +146,13 @@ class CounterUpdateFinder:
         blind = self._moved and self._resolution_s is None
         self._fast.saw(time - before[0], moved=True, close=close, blind=blind)
         fresh, self._fresh = self._fresh, False
-        self._add(_Change(low, high, time - span, self._joules, fresh, close))
+        self._add(Change(low, high, time - span, self._joules, fresh, close))
 
     def _is_close(self, width: float) -> bool:
-        usual = WIDE_S if not self._held else min(WIDE_S, CLOSE * self._line[1])
+        usual = WIDE_S if not self._held else min(WIDE_S, CLOSE * self._line.period_s)
         return width <= max(usual, _WIDER * min(self._recent, default=math.inf))
 
-    def _add(self, change: _Change) -> None:
+    def _add(self, change: Change) -> None:
         if self._fast.is_fast:
             self._flush_lattice()
             self._date_by_read(change)
@@ -178,7 +160,7 @@ class CounterUpdateFinder:
         self._out += self._fast.take(0)
         if self._held:
             silence = change.middle - self._held[-1].middle
-            if silence > _HOLE_PERIODS * self._line[1]:
+            if silence > _HOLE_PERIODS * self._line.period_s:
                 self._flush()
         if not self._held:
             self._unplaced.append(change)
@@ -188,8 +170,9 @@ class CounterUpdateFinder:
             return
         self._hold(change)
         if change.close:
-            newest = [[self._index[-1]], [change.middle], [change.width**2]]
-            self._fitted = np.concatenate([self._fitted, newest], axis=1)
+            newest = [[self._index[-1]], [change.middle], [change.width]]
+            others = self._fitted[:, self._fitted[0] < self._index[-1]]
+            self._fitted = np.concatenate([others, newest], axis=1)
         old = len(self._held) - WINDOW
         if old > 0:
             del self._held[:old], self._index[:old]
@@ -200,29 +183,42 @@ class CounterUpdateFinder:
             self._line = self._fit()
         self._emit(len(self._held) - HALF)
 
-    def _hold(self, change: _Change) -> None:
-        """Give it a place; without one its energy goes to the next."""
+    def _hold(self, change: Change) -> None:
+        """Give it a place; without one its energy goes to the next.
+
+        Of two changes at one place the first was a part of an update, or one that came late.
+        """
         place = self._nearest(change) if change.close else self._amid(change)
         if place is None:
             self._fresh |= change.fresh
             return
+        if self._index and place == self._index[-1]:
+            first = self._held.pop()
+            self._index.pop()
+            self._fresh |= first.fresh
+            if first.close and not change.close:
+                change = replace(first, joules=change.joules)
         self._held.append(replace(change, fresh=True) if self._fresh else change)
         self._index.append(place)
         self._fresh = False
 
-    def _nearest(self, change: _Change) -> int:
-        start, period, _ = self._line
+    def _nearest(self, change: Change) -> int:
+        start, period = self._line[:2]
         place = round((change.middle - start) / period)
-        return max(self._index[-1] + 1, place) if self._index else place
+        if not self._index or place > self._index[-1]:
+            return place
+        again = change.middle - self._held[-1].middle < _SAME * period
+        return self._index[-1] + (not again)
 
-    def _amid(self, change: _Change) -> int | None:
+    def _amid(self, change: Change) -> int | None:
         """The lattice's last place before a read that lies well between two of them."""
-        start, period, sigma = self._line
+        start, period, sigma, _ = self._line
         place = math.floor((change.read - start) / period)
         margin = _AMID * period
         at = start + place * period
         clear = change.read - at >= margin and at + period - change.high >= margin
-        new = at > change.low and (not self._index or place > self._index[-1])
+        last = self._index[-1] if self._index else place - 1
+        new = place == last or (place > last and at > change.low)
         return place if clear and new and sigma <= _STEADY * period else None
 
     def _begin(self) -> None:
@@ -235,13 +231,18 @@ class CounterUpdateFinder:
         widest = max(WIDE_S, _WIDER * min(c.width for c in changes))
         some = any(c.close for c in changes)  # else the narrowest have to do
         changes = [replace(c, close=(c.close or not some) and c.width <= widest) for c in changes]
-        ordinal = np.array([i for i, c in enumerate(changes) if c.close])
-        middle = np.array([changes[i].middle for i in ordinal])
-        index = np.array(places_of(middle, ordinal), np.float64)
-        self._fitted = np.stack([index, middle, np.array([changes[i].width for i in ordinal]) ** 2])
+        close = np.flatnonzero([c.close for c in changes])
+        middle, width = (
+            np.array([getattr(changes[i], name) for i in close]) for name in ("middle", "width")
+        )
+        part = first_parts(middle)
+        self._fitted = placed(close[~part], middle[~part], width[~part], close[part])
         self._line = self._fit()
-        for change in changes:
-            self._hold(change)
+        for number, change in enumerate(changes):
+            if number in close[part]:
+                self._fresh |= change.fresh
+            else:
+                self._hold(change)
 
     def _flush(self) -> None:
         """Date all that is held; what follows is another lattice."""
@@ -254,25 +255,30 @@ class CounterUpdateFinder:
         self._emit(len(self._held))
         self._held, self._index, self._emitted = [], [], 0
 
-    def _fit(self) -> tuple[float, float, float]:
-        """(time of place 0, period, standard error of a time on the line) of what is held."""
-        index, middle, square = self._fitted
-        self._bracket_sigma = math.sqrt(float(square.sum()) / (12 * len(index)))
-        return fit_line(index, middle, self._bracket_sigma)
+    def _fit(self) -> Line:
+        """The line through what is held."""
+        index, middle, width = self._fitted
+        self._bracket_sigma = sigma_of(width)
+        return fit_line(index, middle, width)
 
-    def _date_by_read(self, change: _Change) -> None:
+    def _date_by_read(self, change: Change) -> None:
         fresh, self._fresh = change.fresh or self._fresh, False
         self._fast.date(change.low, change.read, change.high, change.joules, fresh=fresh)
         self._out += self._fast.take(HALF)
 
     def _emit(self, until: int) -> None:
-        start, period, sigma = self._line
+        start, period, sigma, late_s = self._line
         while self._emitted < until:
             change = self._held[self._emitted]
             time = start + period * self._index[self._emitted]
             # A far bracket says little, but its update is no further from the line than others.
-            slack = change.width if change.close else math.sqrt(float(self._fitted[2].max()))
+            slack = change.width if change.close else float(self._fitted[2].max())
             error = min(sigma, self._bracket_sigma) if change.close else sigma
+            self._emitted += 1
+            if change.close and abs(change.middle - time) - change.width / 2 > late_s:
+                self._late_fresh |= change.fresh  # of which moment its value is, nothing tells
+                continue
+            fresh, self._late_fresh = change.fresh or self._late_fresh, False
             self._out.append(
                 (
                     min(max(time, change.low), change.high),
@@ -280,7 +286,6 @@ class CounterUpdateFinder:
                     error,
                     slack / 2,
                     self._held[-1].high,
-                    change.fresh,
+                    fresh,
                 )
             )
-            self._emitted += 1

@@ -15,6 +15,26 @@ Row = tuple[float, float, float, float, float, bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """The counter was seen to move: after ``low``, before ``high``."""
+
+    low: float
+    high: float
+    read: float  # when the call that saw it began
+    joules: float
+    fresh: bool
+    close: bool  # narrow enough to say something about the lattice
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+@dataclass(frozen=True, slots=True)
 class Updates(ArrayTable):
     """Instants at which a meter updated, in order; every array is (n,). Seconds and joules."""
 

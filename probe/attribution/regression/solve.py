@@ -187,7 +187,12 @@ def prior_of(
 
 
 def evidence(normal: Normal, prior: Prior) -> Floats:
-    """−2 log marginal likelihood, up to a constant common to all candidates; (…).
+    """−2 log marginal likelihood, up to a constant common to all candidates; (…)."""
+    return evidence_and_noise(normal, prior)[0]
+
+
+def evidence_and_noise(normal: Normal, prior: Prior) -> tuple[Floats, Floats]:
+    """The evidence, see :func:`evidence`, and the variance of the noise in J² that it takes; (…).
 
     In the coordinates where the prior is white and the gram matrix diagonal (λ), every
     further step costs p numbers.
@@ -208,7 +213,8 @@ def evidence(normal: Normal, prior: Prior) -> Floats:
     explained = (moment**2 / (size + variance)).sum(-1)
     log_determinant = np.log1p(size / variance).sum(-1)
     noise = variance[..., 0]
-    return np.asarray(n * np.log(noise) + log_determinant + (square - explained) / noise)
+    unlikely = n * np.log(noise) + log_determinant + (square - explained) / noise
+    return np.asarray(unlikely), noise
 
 
 @dataclass(frozen=True, slots=True)

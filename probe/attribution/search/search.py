@@ -50,8 +50,8 @@ _SCAN_SLICES = 4
 _FAST_S = 0.03
 _APART_S, _APART_TAU_S = 0.006, 0.03
 _BASINS, _WORST_BASIN = 3, 60.0
-_FAMILY_IS_CLEAR = 50.0  # worse by so much with few slices: the family is left out
-_PART_TIME_WINS = 12.0  # better by so much with all slices: nothing else is kept
+_CLEARLY_WHOLE = 50.0  # worse by so much with few slices: part-time is left out
+_PART_TIME_WINS = 48.0  # better by so much with all slices, 12 tempered: nothing else is kept
 _KEPT_AFTER_SLIM, _KEPT = 25.0, 16.0
 _MOST_LANES = 5
 _KEPT_GAINS = 2
@@ -84,22 +84,21 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         yield None
     gain = _best(points)[0] - _best(parts)[0]
     starts: list[tuple[Tie, Response]] = []
-    if gain > -_FAMILY_IS_CLEAR:
+    if gain > -_CLEARLY_WHOLE:
         starts += [(Tie.PART_TIME, p) for p in _basins(parts)]
         sharp = [p for p in parts if p[1].variance_s2 == 0]
         in_time = [p for p in sharp if p[1].delay_s < 0.0025]
         starts += [(Tie.PART_SHARP, _best(some)[1]) for some in (sharp, in_time)]
-    if gain < _FAMILY_IS_CLEAR:
-        averages: list[tuple[float, Response]] = []
-        for window_s in _WINDOWS_S:
-            averages += _scan(slim, [Response.averaging(d, window_s) for d in _delays(slim)])
-            yield None
-        starts += [(Tie.FREE, p) for p in _basins(points)]
-        starts.append((Tie.AVERAGE, _best(averages)[1]))
-        starts.append((Tie.IN_TIME, _best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
-        starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
-        if stretch.hint is not None:
-            starts.append((Tie.FREE, stretch.hint))
+    averages: list[tuple[float, Response]] = []
+    for window_s in _WINDOWS_S:
+        averages += _scan(slim, [Response.averaging(d, window_s) for d in _delays(slim)])
+        yield None
+    starts += [(Tie.FREE, p) for p in _basins(points)]
+    starts.append((Tie.AVERAGE, _best(averages)[1]))
+    starts.append((Tie.IN_TIME, _best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
+    starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
+    if stretch.hint is not None:
+        starts.append((Tie.FREE, stretch.hint))
     yield from _refine(stretch, slim, starts)
 
 
@@ -161,9 +160,9 @@ def _of_one_family(trials: list[Trial]) -> list[Trial]:
     if not some[True] or not some[False]:
         return trials
     part, whole = (min(some[family], key=lambda t: t.cost) for family in (True, False))
-    if part.cost > whole.cost - _PART_TIME_WINS:
-        return trials
-    wins = _wins_in_both_halves(part.slices, part.response, whole.response)
+    wins = part.cost < whole.cost - _PART_TIME_WINS and _wins_in_both_halves(
+        part.slices, part.response, whole.response
+    )
     return some[True] if wins else some[False]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from probe.model import Status
 from tests.fakes.attributed_traces import attributed
-from tests.fakes.power_sensors import Counter
+from tests.fakes.power_sensors import Counter, FaultyCounter
 from tests.fakes.power_traces import STEPS, Trace, World, make_trace
 
 SEEDS = 6
@@ -62,7 +62,8 @@ WORLDS: dict[str, Callable[[np.random.Generator], Trace]] = {
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_hold_though_powers_change(world: str, period_s: float) -> None:
     hold, resolved = held(WORLDS[world], period_s)
-    assert resolved >= 1.5 * SEEDS and hold >= 0.85 * resolved, (hold, resolved)
+    # Six runs; the rate of a hundred is that of `benchmarks.energy.attribution`.
+    assert resolved >= 1.5 * SEEDS and hold >= 0.8 * resolved, (hold, resolved)
 
 
 def test_when_powers_changed_is_known_and_else_the_run_is_one() -> None:
@@ -75,3 +76,12 @@ def test_when_powers_changed_is_known_and_else_the_run_is_one() -> None:
         else:
             (at_s,) = estimated.changed_s
             assert abs(at_s - change[0]) < 2.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_meter_that_is_irregular_for_a_while_is_no_change_of_power(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    trace = make_trace(STEPS["60 ms"], 60.0, rng)
+    sensor = FaultyCounter(0.1, late=0.3, doubled=0.3, until_s=20.0)
+    estimated, _ = attributed(trace, sensor, rng)
+    assert estimated.changed_s == []

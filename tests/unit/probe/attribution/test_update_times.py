@@ -10,6 +10,7 @@ import pytest
 from probe.attribution.meter.update_times import CounterUpdateFinder
 from probe.attribution.meter.updates import Updates
 from tests.fakes.energy_curves import from_counter
+from tests.fakes.power_sensors import FaultyCounter
 from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
 
 
@@ -55,6 +56,22 @@ def test_missed_updates_leave_the_energy_whole():
     found = dated(reads)
     assert found.joules[-1] == pytest.approx(reads.joules[-1] - reads.joules[0], rel=0.02)
     assert not found.fresh[1:].any()
+
+
+@pytest.mark.parametrize(
+    "fault", [{"late": 0.1}, {"doubled": 0.1}, {"late": 0.1, "doubled": 0.1}], ids=str
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_updates_that_come_late_or_in_two_parts_put_no_energy_where_it_is_not(fault, seed):
+    rng = np.random.default_rng(seed)
+    trace = make_trace(STEPS["60 ms"], 60.0, rng)
+    counter = FaultyCounter(0.08, **fault)
+    reads = scheduled_reads(*counter.updates(trace, rng), float(trace.edges_s[-1]), rng)
+    updates = dated(reads)
+    true = np.diff(counter.seen_energy(trace, updates.time_s))
+    off = np.abs(np.diff(updates.joules) - true)[~updates.fresh[1:]] / np.median(true)
+    assert len(updates) > 0.6 * 60 / 0.08
+    assert np.mean(off > 0.15) < 0.03
 
 
 def test_a_reset_is_not_energy():
