@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..clock import Clock
 from ..model import RunStatus
-from ..recorder.spawn import claim, current_epoch, signed, spawn
+from ..recorder.spawn import claim, current_epoch, signed, spawn, spawn_aside
 from ..ring.writer import RingWriter
 from ..store.files import read_fields
 from ..store.layout import lease_path
@@ -167,7 +167,7 @@ class Supervisor:
         """Start a recorder under this number; False if another rank of the node has."""
         if not claim(self._run, epoch):
             return False
-        self._child = spawn(self._run, epoch)
+        self._child = spawn_aside(self._run, epoch)
         return True
 
     def _dead(self) -> bool:

@@ -23,6 +23,7 @@ SMALL: dict[str, tuple[tuple[str, ...], str]] = {
     "cost.hook_cpu_warm": (("--ranks", "1", "--seconds", "2"), r"µs CPU per step"),
     "cost.overhead": (("--blocks", "2", "--sizes", "2 ms"), r"Zeus.* \d"),
     "cost.recorder": (("--seconds", "10"), r"cpu_share +0\.\d"),
+    "cost.replacement": ((), r"busy, aside +\d"),
     "cost.root_search": ((), r"its first step +\d"),
     "cost.scrape": (("--scrapes", "3"), r"scraped: .\d"),
     "cost.startup": ((), r"watch_enter_ms +\d"),

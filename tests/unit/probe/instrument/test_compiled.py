@@ -34,6 +34,11 @@ def test_it_is_compiled(name: str) -> None:
 
 
 @needs_compiler
+def test_what_starts_a_recorder_aside_is_compiled() -> None:
+    assert library_of(ROOT / "probe" / "recorder" / "spawn_thread.c")
+
+
+@needs_compiler
 @pytest.mark.parametrize("changed", [*COMPILED, "the C helpers"])
 def test_a_library_that_is_older_than_its_source_is_refused(changed: str, tmp_path: Path) -> None:
     copy = tmp_path / "probe"

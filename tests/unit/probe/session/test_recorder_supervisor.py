@@ -56,7 +56,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: VirtualClock
         numbers.append(epoch)
         date_lease(run, epoch, clock)
 
-    monkeypatch.setattr(recorder_supervisor, "spawn", spawn)
+    monkeypatch.setattr(recorder_supervisor, "spawn_aside", spawn)
     lease(tmp_path, 1, clock)
     return numbers
 
@@ -130,7 +130,7 @@ def test_the_dead_are_replaced_ever_more_rarely(
         lease_path(run, epoch).write_text(f"{NO_SUCH_PID} 1\n")
         date_lease(run, epoch, clock)
 
-    monkeypatch.setattr(recorder_supervisor, "spawn", spawn)
+    monkeypatch.setattr(recorder_supervisor, "spawn_aside", spawn)
     supervisor = Supervisor(tmp_path, long_dead(clock), clock)
     assert supervisor.has_died()
     lines = []
