@@ -27,10 +27,12 @@ class Change:
 
     @property
     def middle(self) -> float:
+        """The instant in the middle between the two reads, in s."""
         return (self.low + self.high) / 2
 
     @property
     def width(self) -> float:
+        """Seconds between them."""
         return self.high - self.low
 
 

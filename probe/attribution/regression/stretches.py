@@ -3,8 +3,8 @@
 A larger batch, a longer sequence, a compiled step or a throttled card changes the power of phases
 for good. One power for all of the run is wrong then, and the residual need not show it, for the
 duration of phases often changes along. So the blocks of the run are cut in two where two sets of
-powers are much likelier than one, and each part again, until no cut is. Either way each part has
-noise of its own: a meter that is irregular for a while is no change of power.
+powers are much likelier than one, and each part again, until no cut is. That the noise is not the
+same all the time is no reason: a meter that is irregular for a while is no change of power.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from .solution import Solution
 from .solve import Normal, evidence, evidence_and_noise
 from .statistics import Statistics
 
-# −2 ln of the evidence that a cut has to win. In simulated runs of 60 s without a change the best
-# cut wins up to 25, also where the meter is irregular for a while; with twice the usual drift up to
-# 80 and more, and such a run is cut. A batch that doubles mostly wins 95 to 160 on a counter of
-# 100 ms, and 500 to 900 on one of 20 ms.
-LIKELIER = 45.0
+# −2 ln of the evidence that a cut has to win. Slow drift of power, which the innovations do not
+# take out, wins up to 81 (the first seconds on an H100); a batch that doubles 100 to 1000.
+LIKELIER = 100.0
+# Of that by the powers alone, each part with noise of its own either way. Where a meter is
+# irregular for a while they win up to 25; where a batch doubles 95 to 900, seldom 30.
+BY_POWERS = 40.0
 FEWEST_BLOCKS = 8  # of a stretch: the jackknife is over its blocks
 FEWEST_ROWS = 60
 _STRIDE = 4  # between the places that are looked at first
@@ -53,18 +54,23 @@ def _cut(total: np.ndarray, rows: Ints, solution: Solution, first: int = 0) -> l
     if low > high:
         return []
 
+    uncut = evidence(Normal.of(total[-1], rows[-1:], solution.unknowns), solution.prior)
+
     def gain(places: Ints) -> np.ndarray:
         halves = (total[places], rows[places]), (total[-1] - total[places], rows[-1] - rows[places])
-        together, apart = np.zeros_like(total[places]), np.zeros(len(places))
+        together = np.zeros_like(total[places])
+        apart, noises = np.zeros((2, len(places)))
         for sums, number in halves:
             normal = Normal.of(sums, number, solution.unknowns)
             unlikely, noise = evidence_and_noise(normal, solution.prior)
-            # In units of its own noise; the evidence of a fit does not depend on units.
+            apart += unlikely
+            # In units of its own noise; but for these the evidence of a fit is the same.
             together += sums / noise[:, None, None]
-            apart += unlikely - number * np.log(noise)
+            noises += number * np.log(noise)
         normal = Normal.of(together, np.full(len(places), rows[-1]), solution.unknowns)
+        by_powers = evidence(normal, solution.prior) + noises - apart
         enough = np.minimum(rows[places], rows[-1] - rows[places]) >= FEWEST_ROWS
-        return np.where(enough, evidence(normal, solution.prior) - apart, -np.inf)
+        return np.where(enough & (by_powers >= BY_POWERS), uncut - apart, -np.inf)
 
     places = np.unique(np.append(np.arange(low, high + 1, _STRIDE), high))
     best = int(places[np.argmax(gain(places))])
