@@ -17,6 +17,7 @@ _OF_MEDIAN = 1.4826
 # Periods that are tried around the mean distance, so many for each turn of the last update against
 # the first; of updates that lie on one lattice so much of their resultant is left.
 _ALMOST, _PER_TURN, _REGULAR = 0.12, 6, 0.5
+_MOST_TRIED = 500  # on either side: over some 700 periods there is no saying
 
 
 class Line(NamedTuple):
@@ -122,8 +123,10 @@ def _most_regular(time_s: Floats, period_s: float) -> tuple[float, float]:
     Returns:
         Its period and the time of a place, in s; 0 and 0 where there is none.
     """
-    turns = 1 + int(_PER_TURN * _ALMOST * time_s[-1] / period_s)
-    periods = period_s * (1 + np.linspace(-_ALMOST, _ALMOST, 2 * turns + 1))
+    tried = 1 + int(_PER_TURN * _ALMOST * time_s[-1] / period_s)
+    if not 0 < tried <= _MOST_TRIED:
+        return 0.0, 0.0
+    periods = period_s * (1 + np.linspace(-_ALMOST, _ALMOST, 2 * tried + 1))
     resultants = np.exp(2j * np.pi * time_s / periods[:, None]).mean(1)
     best = int(np.argmax(np.abs(resultants)))
     if abs(resultants[best]) < _REGULAR:

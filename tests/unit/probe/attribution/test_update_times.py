@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from probe.attribution.meter.lattice_line import placed
 from probe.attribution.meter.update_times import CounterUpdateFinder
 from probe.attribution.meter.updates import Updates
 from tests.fakes.energy_curves import from_counter
@@ -72,6 +73,13 @@ def test_updates_that_come_late_or_in_two_parts_put_no_energy_where_it_is_not(fa
     off = np.abs(np.diff(updates.joules) - true)[~updates.fresh[1:]] / np.median(true)
     assert len(updates) > 0.6 * 60 / 0.08
     assert np.mean(off > 0.15) < 0.03
+
+
+@pytest.mark.parametrize("last_s", [-5.0, 0.0, 1e6])
+def test_times_that_lie_on_no_lattice_have_places(last_s):
+    middle = np.array([0.0, 0.1, 0.2, 0.3, last_s])
+    index, times, _ = placed(np.arange(5), middle, np.full(5, 0.001), np.array([], int))
+    assert (np.diff(index) > 0).all() and set(times) <= set(middle)
 
 
 def test_a_reset_is_not_energy():
