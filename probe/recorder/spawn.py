@@ -92,15 +92,17 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
 
 
 def spawn_aside(run: Path, epoch: int) -> subprocess.Popen[bytes] | None:
-    """The same without waiting until the process runs, some 10 ms on a busy machine.
+    """Start the recorder without waiting until its process runs (10 to 200 ms on a busy machine).
 
-    A thread outside of Python starts it and waits for it, so that nothing is returned; where that
-    was not compiled (``setup.py``), it is started as :func:`spawn` does.
+    Returns:
+        None: a thread that runs no Python starts the process and reaps it. Where that thread was
+        not compiled (``setup.py``), what :func:`spawn` returns.
 
     Raises:
         OSError: the log cannot be opened, or there can be no thread.
     """
     try:
+        # By name: it has no Python source, and whatever checks our imports would not find it.
         start = import_module(".spawn_thread", __package__).start
     except ImportError:
         return spawn(run, epoch)

@@ -236,10 +236,11 @@ class CounterUpdateFinder:
             np.array([getattr(changes[i], name) for i in close]) for name in ("middle", "width")
         )
         part = first_parts(middle)
-        self._fitted = placed(close[~part], middle[~part], width[~part], close[part])
+        parts = close[part]
+        self._fitted = placed(close[~part], middle[~part], width[~part], parts)
         self._line = self._fit()
         for number, change in enumerate(changes):
-            if number in close[part]:
+            if number in parts:
                 self._fresh |= change.fresh
             else:
                 self._hold(change)

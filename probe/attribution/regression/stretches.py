@@ -53,7 +53,6 @@ def _cut(total: np.ndarray, rows: Ints, solution: Solution, first: int = 0) -> l
     low, high = FEWEST_BLOCKS - 1, last - FEWEST_BLOCKS
     if low > high:
         return []
-
     uncut = evidence(Normal.of(total[-1], rows[-1:], solution.unknowns), solution.prior)
 
     def gain(places: Ints) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A recorder is started without that the training waits for it."""
+"""A recorder is replaced without making the training wait for its process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def run(tmp_path: Path) -> Path:
 def logged(run: Path, begin: str) -> str:
     """The recorder's log once it has a line that begins so."""
     log = node_dir(run) / "recorder.log"
-
     assert processes.wait_until(
         lambda: log.exists() and f"\n{begin}" in "\n" + log.read_text(), processes.HUNG_S
     )
