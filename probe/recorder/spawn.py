@@ -92,7 +92,7 @@ def spawn(run: Path, epoch: int) -> subprocess.Popen[bytes]:
 
 
 def spawn_aside(run: Path, epoch: int) -> subprocess.Popen[bytes] | None:
-    """Start the recorder without waiting until its process runs (100 ms on a busy machine).
+    """Start the recorder without waiting until its process runs (50 to 250 ms when busy).
 
     Returns:
         None: a thread that runs no Python starts the process and reaps it. Where that thread was

@@ -1,7 +1,7 @@
 /* Starts a process from a thread of its own, which also reaps it.
 
-posix_spawn returns when the new process has loaded its program. On a busy machine that takes 100 to
-300 ms, and CPython's own ways of starting a process hold its lock meanwhile. */
+posix_spawn returns when the new process has loaded its program. On a busy machine that takes 50 to
+250 ms, and CPython's own ways of starting a process hold its lock meanwhile. */
 
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
