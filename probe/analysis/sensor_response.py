@@ -70,6 +70,11 @@ def note(estimated: Estimate) -> str:
         "wandering": f"wandering: its updates come up to {_ms(2 * about.wander_s)} early or late",
     }
     said = [words[word] for word in _words(estimated)]
+    if estimated.delay_unknown:
+        said.append(
+            "steps of so even a length do not tell how late it shows power, so no phase is "
+            "resolved; `probe calibrate` tells"
+        )
     said += [
         f"from {duration(at_s)} on phases draw another power: before and after are solved apart"
         for at_s in estimated.changed_s

@@ -11,7 +11,7 @@ from ..model import Status
 from .arrays import Floats
 from .columns import Columns
 from .identifiability import Evidence, occupancy, verdict
-from .regression.models import Averaged, average
+from .regression.models import Averaged, average, varying_phases
 from .regression.solution import Misfit, Solution
 from .regression.solve import PHASE_SPREAD
 from .regression.statistics import Statistics
@@ -107,6 +107,16 @@ class Estimate:
         """True if all dates share an error: that alone makes a misfit."""
         return any(self.statistics.unsure_s)
 
+    @property
+    def delay_unknown(self) -> bool:
+        """True if nothing tells how late the meter is.
+
+        Where all steps take the same time, a delay turns the step's profile: which of the profiles
+        is likelier is no knowledge of the meter.
+        """
+        inferred = self.statistics.response_from == "run" and self.solution.model.lane.extras > 0
+        return inferred and (self.statistics.ambiguous or not varying_phases(self.statistics))
+
     def of(self, *codes: int) -> PhaseEstimate:
         """One phase, or the sum of several."""
         places = [self.codes.index(code) for code in codes]
@@ -126,7 +136,8 @@ class Estimate:
                 misfit=self.misfit,
                 fits_badly=self.fits_badly,
                 dates_waver=self.dates_waver,
-                shape_unknown=any(each.lags_before_window for each in self.solutions),
+                response_unknown=self.delay_unknown
+                or any(each.lags_before_window for each in self.solutions),
                 floor_j=float(pick @ self.floor_j),
             )
         )

@@ -26,7 +26,7 @@ class Evidence:
     misfit: bool = False  # the readings are not those of a sensor that we know
     fits_badly: bool = False  # perhaps by chance
     dates_waver: bool = False  # all of them together: that alone makes a misfit
-    shape_unknown: bool = False  # a lag before a window: the joules hang on its shape
+    response_unknown: bool = False  # several explain the readings: the joules hang on which it is
     floor_j: float = 0.0  # a half-width is held against the energy, or this if it is more
 
 
@@ -65,9 +65,8 @@ def verdict(evidence: Evidence) -> tuple[Status, str]:
     if misfit and not evidence.dates_waver:
         return Status.NOT_IDENTIFIABLE, "fit"
     if evidence.resolution >= 0.95 and timing <= 0.25 and half <= RESOLVED_HALF:
-        rough = (
-            "fit" if misfit or evidence.fits_badly else "response" if evidence.shape_unknown else ""
-        )
+        unknown = "response" if evidence.response_unknown else ""
+        rough = "fit" if misfit or evidence.fits_badly else unknown
         return (Status.WEAK, rough) if rough else (Status.RESOLVED, "")
     failed = "interval" if half > RESOLVED_HALF else "timing" if timing > 0.25 else "resolution"
     if evidence.resolution >= 0.8 and timing <= 0.5 and half <= WEAK_HALF:

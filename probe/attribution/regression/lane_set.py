@@ -7,8 +7,9 @@ import numpy as np
 from ..arrays import Bools, Floats, Ints
 from ..columns import MIXED
 from ..intervals import ledger_rows
+from ..meter.misdated import MisdatedUpdates
 from ..meter.updates import Updates
-from ..response.response import Response
+from ..response.response import Kind, Response
 from ..response.shown import ShownTime
 from ..spans import SpanSlices
 from .blocks import Innovations
@@ -28,6 +29,7 @@ class LaneSet:
         """Go on with the lanes that the statistics have, if any."""
         self._statistics = statistics
         self._filters = [_filter_of(lane) for lane in statistics.lanes]
+        self._misdated = MisdatedUpdates()
         self._refresh_at = _REFRESHED_ROWS
         while self._refresh_at <= statistics.mixed_rows:
             self._refresh_at *= 2
@@ -64,6 +66,11 @@ class LaneSet:
         statistics = self._statistics
         columns = statistics.columns
         shown = ShownTime(slices, columns.width, statistics.period_s)
+        left_out = self._dated_wrongly(shown, chain, usable & (long_phase == MIXED) & closely_dated)
+        if left_out.any():  # two intervals become one
+            chain, later = chain.take(~left_out), ~left_out[1:]
+            long_phase, usable = long_phase[later], usable[later]
+            closely_dated = closely_dated[later]
         joules = np.diff(chain.joules)
         ends_s, time_s = np.maximum.accumulate(chain.time_s), chain.time_s[1:]
         keep = usable & (long_phase == MIXED) & closely_dated
@@ -85,6 +92,15 @@ class LaneSet:
             add_blur(lane, shown, ends_s, chain.sigma_s, keep)
         if statistics.mixed_rows >= self._refresh_at:
             self._refresh()
+
+    def _dated_wrongly(self, shown: ShownTime, chain: Updates, judged: Bools) -> Bools:
+        """Which of n + 1 updates the likeliest lane contradicts, (n + 1,)."""
+        lane = self._statistics.lanes[0]
+        if lane.response.kind is Kind.PART_TIME:  # energy outside of its windows is not shown
+            return np.zeros(len(chain), np.bool_)
+        ends_s = np.maximum.accumulate(chain.time_s)
+        expected_j = shown.energies(lane.power_w[shown.slices.column], ends_s, lane.response)
+        return self._misdated.find(np.diff(chain.joules) - expected_j, judged)
 
     def _refresh(self) -> None:
         """Solve for the powers that the columns of the response assume from now on.

@@ -25,6 +25,8 @@ class LikelyLanes:
 
     lanes: list[tuple[Response, Tie, Floats]] = field(default_factory=list)
     gains: tuple[float, ...] = GAINS
+    # A response far from all of these explains what was seen about as well.
+    ambiguous: bool = False
 
 
 @dataclass(slots=True)

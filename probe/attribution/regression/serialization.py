@@ -69,6 +69,7 @@ class Header(TypedDict):
     period_s: float
     wander_s: float
     unsure_s: list[float]
+    ambiguous: NotRequired[bool]  # not in recordings of before
     response_from: str
 
 
@@ -105,6 +106,7 @@ def to_arrays(statistics: Statistics, **about: JsonValue) -> Arrays:
         "period_s": statistics.period_s,
         "wander_s": statistics.wander_s,
         "unsure_s": list(statistics.unsure_s),
+        "ambiguous": statistics.ambiguous,
         "response_from": statistics.response_from,
     }
     arrays: Arrays = {"header": np.array(json.dumps(header))}
@@ -177,6 +179,7 @@ def _read(statistics: Statistics, header: Header, arrays: Mapping[str, npt.NDArr
     statistics.wander_s = header["wander_s"]
     delay_s, lag_s = header["unsure_s"]
     statistics.unsure_s = delay_s, lag_s
+    statistics.ambiguous = header.get("ambiguous", False)
     statistics.response_from = header["response_from"]
 
 

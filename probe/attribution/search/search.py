@@ -8,13 +8,14 @@ kept. What is kept are responses; which of them is right is decided by the whole
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ..arrays import Floats
+from ..arrays import Bools, Floats
 from ..columns import Columns
+from ..meter.misdated import MisdatedUpdates
 from ..regression.lanes import GAINS, LikelyLanes
 from ..response.nuisance import ODDS, Tie
 from ..response.response import Kind, Response
@@ -33,6 +34,7 @@ _TAUS_S = (0.0, 0.004, 0.008, 0.014, 0.022, 0.034, 0.05, 0.07)
 _DELAYS_S = (-0.004, 0.062)
 _DELAY_STEP_S = (0.002, 0.004)
 _DELAYS_A_CYCLE, _MOST_DELAYS = 12, 50
+_FEW_DELAYS = 4  # one in so many, to find updates that are dated wrongly
 _PARTS = (0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1)
 _PART_GRID = ((0.0, 0.002), (0.008, 0.006))  # lag, step of the delay
 # Windows of power readings: shares of the period, and the mean of a second.
@@ -50,12 +52,17 @@ _SCAN_SLICES = 4
 _FAST_S = 0.03
 _APART_S, _APART_TAU_S = 0.006, 0.03
 _BASINS, _WORST_BASIN = 3, 60.0
+_AS_LIKELY, _FAR_S = 5.0, 0.012  # 1.25 tempered
 _CLEARLY_WHOLE = 50.0  # worse by so much with few slices: part-time is left out
-_PART_TIME_WINS = 48.0  # better by so much with all slices, 12 tempered: nothing else is kept
+_PART_TIME_WINS = 150.0  # better by so much with all slices: nothing else is kept
 _KEPT_AFTER_SLIM, _KEPT = 25.0, 16.0
 _MOST_LANES = 5
 _KEPT_GAINS = 2
 _STEPS = 6
+
+
+_Points = Sequence[tuple[float, Response]]
+"""Responses, each after its score: −2 ln of how likely it is."""
 
 
 def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
@@ -66,10 +73,16 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     if np.count_nonzero(stretch.usable) < _FEWEST:
         yield LikelyLanes([(USUAL, Tie.FREE, _mean_powers(stretch))], GAINS[1:3])
         return
-    slim = Slices.of(stretch, _slim(stretch))
+    slim_columns = _slim(stretch)
+    slim = Slices.of(stretch, slim_columns)
     if stretch.polled:
         yield from _search_windows(stretch, slim)
         return
+    left_out = _misdated(slim)
+    if left_out.any():
+        stretch = stretch.without(left_out)
+        slim = Slices.of(stretch, slim_columns)
+    yield None
     points: list[tuple[float, Response]] = []
     for tau_s in _TAUS_S:
         points += _scan(slim, [Response.of(d, tau_s) for d in _delays(slim)])
@@ -99,7 +112,15 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
     if stretch.hint is not None:
         starts.append((Tie.FREE, stretch.hint))
-    yield from _refine(stretch, slim, starts)
+    yield from _refine(stretch, slim, starts, {False: points, True: parts})
+
+
+def _misdated(slim: Slices) -> Bools:
+    """Which of the stretch's n + 1 updates the best of some responses contradicts, (n + 1,)."""
+    delays = _delays(slim)[::_FEW_DELAYS]
+    some = [Response.of(d, tau_s) for tau_s in _TAUS_S[::2] for d in delays]
+    trial = Trial(slim, _best(_scan(slim, some))[1], Tie.FREE, _SCAN_GAIN, derive=False)
+    return MisdatedUpdates().find(trial.residual_j, slim.stretch.usable)
 
 
 def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | None]:
@@ -131,9 +152,16 @@ def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | No
 
 
 def _refine(
-    stretch: Stretch, slim: Slices, starts: Sequence[tuple[Tie, Response]]
+    stretch: Stretch,
+    slim: Slices,
+    starts: Sequence[tuple[Tie, Response]],
+    scanned: Mapping[bool, _Points] | None = None,
 ) -> Iterator[LikelyLanes | None]:
-    """Go from starts to the optima, with few slices and then with all."""
+    """Go from starts to the optima, with few slices and then with all.
+
+    Args:
+        scanned: all responses of the grid, by whether they are part-time.
+    """
     trials = []
     for tie, response in starts:
         trials.append(refined(Trial(slim, response, tie, _SCAN_GAIN), _STEPS))
@@ -147,7 +175,24 @@ def _refine(
             if trial.cost < least + _KEPT_AFTER_SLIM:
                 finer.append(refined(Trial(full, trial.response, trial.tie, _SCAN_GAIN), 2))
                 yield None
-    yield _choose(_of_one_family(finer))
+    kept = _of_one_family(finer)
+    likely = _choose(kept)
+    points = (scanned or {}).get(_is_part_time(kept[0]), [])
+    yield replace(likely, ambiguous=_far_from_all(points, likely))
+
+
+def _far_from_all(points: _Points, likely: LikelyLanes) -> bool:
+    """True if one of these responses is about as likely as the best, and far from all lanes.
+
+    Where all steps take the same time, a delay only turns the step's profile. Of what stands
+    there, powers that differ less are likelier, and that is no knowledge of the meter.
+    """
+    least = min((cost for cost, _ in points), default=0.0)
+    lanes_s = np.array([response.mean_s for response, _, _ in likely.lanes])
+    return any(
+        cost < least + _AS_LIKELY and np.abs(lanes_s - response.mean_s).min() > _FAR_S
+        for cost, response in points
+    )
 
 
 def _is_part_time(trial: Trial) -> bool:
@@ -274,11 +319,11 @@ def _wins_in_both_halves(slices: Slices, response: Response, other: Response) ->
     return True
 
 
-def _best(points: Sequence[tuple[float, Response]]) -> tuple[float, Response]:
+def _best(points: _Points) -> tuple[float, Response]:
     return min(points, key=lambda p: p[0])
 
 
-def _basins(points: Sequence[tuple[float, Response]]) -> list[Response]:
+def _basins(points: _Points) -> list[Response]:
     """The best points that are apart from each other in mean delay or lag."""
     chosen: list[Response] = []
     ordered = sorted(points, key=lambda p: p[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,6 +41,16 @@ class Stretch:
     period_s: float
     polled: bool = False  # readings of power: means over a window of any length
     hint: Response | None = None  # a start that is worth a look, whatever the grid says
+
+    def without(self, left_out: Bools) -> Stretch:
+        """The same without some of the n + 1 updates, neither the first nor the last of them."""
+        kept, until_j = ~left_out, np.append(0.0, np.cumsum(self.joules))
+        return replace(
+            self,
+            ends_s=self.ends_s[kept],
+            joules=np.diff(until_j[kept]),
+            usable=self.usable[kept[1:]],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,13 @@ class Trial:
         if response.variance_s2 == 0 and self.step[1] < 0:  # on the bound: a step of the mean alone
             self.step[0] -= self.step_cov[0, 1] / self.step_cov[1, 1] * self.step[1]
             self.step[1] = 0.0
+
+    @property
+    def residual_j(self) -> Floats:
+        """What each interval of the stretch holds more than the fit says, (n,)."""
+        shown, stretch = self.slices.shown, self.slices.stretch
+        per_slice = self.watts[shown.slices.column]
+        return stretch.joules - shown.energies(per_slice, stretch.ends_s, self.response)
 
     def moved(self, scale: float) -> Response:
         """The response a part of the proposed step away, within limits."""
