@@ -237,7 +237,6 @@ class Accumulator:
     def _open(self, likely: LikelyLanes) -> None:
         self._lanes.open(likely, self._searched_rows)
         statistics = self.statistics
-        statistics.ambiguous = likely.ambiguous
         statistics.response_from = "run" if self._response is None else "calibration"
         exact = self._finder.exact and self._response is None
         delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)

@@ -44,7 +44,7 @@ class LaneSet:
         (response, tie, power_w), *others = likely.lanes
         lanes = [Lane.empty(response, tie, gain, power_w) for gain in likely.gains]
         lanes += [Lane.empty(r, t, likely.gains[0], p) for r, t, p in others]
-        self._statistics.lanes = lanes
+        self._statistics.lanes, self._statistics.ambiguous = lanes, likely.ambiguous
         self._filters = [_filter_of(lane) for lane in lanes]
 
     def add(

@@ -19,7 +19,8 @@ from ..meter.misdated import MisdatedUpdates
 from ..regression.lanes import GAINS, LikelyLanes
 from ..response.nuisance import ODDS, Tie
 from ..response.response import Kind, Response
-from .trial import Slices, Stretch, Trial, refined, score, whitened
+from .scan import SCAN_GAIN, Points, basins, best, scan, wins_in_both_halves
+from .trial import Slices, Stretch, Trial, refined
 
 USUAL = Response.of(0.0, 0.008)
 
@@ -47,11 +48,8 @@ _POLLED_GRID = ((0.0, 0.003), (0.008, 0.006), (0.03, 0.008), (0.06, 0.008))
 _POLLED_DELAY_S = 0.045
 _WINDOWS_S = (0.012, 0.025, 0.05, 0.1)
 _FEWEST = 8
-_SCAN_GAIN = 0.25
 _SCAN_SLICES = 4
 _FAST_S = 0.03
-_APART_S, _APART_TAU_S = 0.006, 0.03
-_BASINS, _WORST_BASIN = 3, 60.0
 _AS_LIKELY, _FAR_S = 5.0, 0.012  # 1.25 tempered
 _CLEARLY_WHOLE = 50.0  # worse by so much with few slices: part-time is left out
 _PART_TIME_WINS = 150.0  # better by so much with all slices: nothing else is kept
@@ -59,10 +57,6 @@ _KEPT_AFTER_SLIM, _KEPT = 25.0, 16.0
 _MOST_LANES = 5
 _KEPT_GAINS = 2
 _STEPS = 6
-
-
-_Points = Sequence[tuple[float, Response]]
-"""Responses, each after its score: −2 ln of how likely it is."""
 
 
 def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
@@ -85,7 +79,7 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     yield None
     points: list[tuple[float, Response]] = []
     for tau_s in _TAUS_S:
-        points += _scan(slim, [Response.of(d, tau_s) for d in _delays(slim)])
+        points += scan(slim, [Response.of(d, tau_s) for d in _delays(slim)])
         yield None
     parts: list[tuple[float, Response]] = []
     period_s = stretch.period_s
@@ -93,23 +87,23 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
         last_s = period_s * (1 - part) + 0.012
         for tau_s, step_s in _PART_GRID:
             delays = np.arange(0, last_s, max(step_s, last_s / _MOST_DELAYS)).tolist()
-            parts += _scan(slim, [Response.part_time(part * period_s, d, tau_s) for d in delays])
+            parts += scan(slim, [Response.part_time(part * period_s, d, tau_s) for d in delays])
         yield None
-    gain = _best(points)[0] - _best(parts)[0]
+    gain = best(points)[0] - best(parts)[0]
     starts: list[tuple[Tie, Response]] = []
     if gain > -_CLEARLY_WHOLE:
-        starts += [(Tie.PART_TIME, p) for p in _basins(parts)]
+        starts += [(Tie.PART_TIME, p) for p in basins(parts)]
         sharp = [p for p in parts if p[1].variance_s2 == 0]
         in_time = [p for p in sharp if p[1].delay_s < 0.0025]
-        starts += [(Tie.PART_SHARP, _best(some)[1]) for some in (sharp, in_time)]
+        starts += [(Tie.PART_SHARP, best(some)[1]) for some in (sharp, in_time)]
     averages: list[tuple[float, Response]] = []
     for window_s in _WINDOWS_S:
-        averages += _scan(slim, [Response.averaging(d, window_s) for d in _delays(slim)])
+        averages += scan(slim, [Response.averaging(d, window_s) for d in _delays(slim)])
         yield None
-    starts += [(Tie.FREE, p) for p in _basins(points)]
-    starts.append((Tie.AVERAGE, _best(averages)[1]))
-    starts.append((Tie.IN_TIME, _best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
-    starts.append((Tie.SHARP, _best([p for p in points if p[1].variance_s2 == 0])[1]))
+    starts += [(Tie.FREE, p) for p in basins(points)]
+    starts.append((Tie.AVERAGE, best(averages)[1]))
+    starts.append((Tie.IN_TIME, best([p for p in points if abs(p[1].delay_s) < 0.0045])[1]))
+    starts.append((Tie.SHARP, best([p for p in points if p[1].variance_s2 == 0])[1]))
     if stretch.hint is not None:
         starts.append((Tie.FREE, stretch.hint))
     yield from _refine(stretch, slim, starts, {False: points, True: parts})
@@ -119,7 +113,7 @@ def _misdated(slim: Slices) -> Bools:
     """Which of the stretch's n + 1 updates the best of some responses contradicts, (n + 1,)."""
     delays = _delays(slim)[::_FEW_DELAYS]
     some = [Response.of(d, tau_s) for tau_s in _TAUS_S[::2] for d in delays]
-    trial = Trial(slim, _best(_scan(slim, some))[1], Tie.FREE, _SCAN_GAIN, derive=False)
+    trial = Trial(slim, best(scan(slim, some))[1], Tie.FREE, SCAN_GAIN, derive=False)
     return MisdatedUpdates().find(trial.residual_j, slim.stretch.usable)
 
 
@@ -134,18 +128,18 @@ def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | No
         last_s = max(period_s - window_s + 0.012, _POLLED_DELAY_S)
         for tau_s, step_s in _POLLED_GRID:
             delays = np.arange(0, last_s, max(step_s, last_s / _MOST_DELAYS)).tolist()
-            points += _scan(slim, [Response.part_time(window_s, d, tau_s) for d in delays])
+            points += scan(slim, [Response.part_time(window_s, d, tau_s) for d in delays])
             yield None
     for delay_s in _LONGER_DELAYS_S:
         longer = np.arange(_POLLED_PARTS[0] * period_s, _LONGER_S, _LONGER_STEP_S).tolist()
         for first in range(0, len(longer), _AT_ONCE):
             some = longer[first : first + _AT_ONCE]
-            points += _scan(slim, [Response.part_time(w, delay_s) for w in some])
+            points += scan(slim, [Response.part_time(w, delay_s) for w in some])
             yield None
-    starts = [(Tie.PART_TIME, p) for p in _basins(points)]
+    starts = [(Tie.PART_TIME, p) for p in basins(points)]
     sharp = [p for p in points if p[1].variance_s2 == 0]
     in_time = [p for p in sharp if p[1].delay_s < 0.0035]
-    starts += [(Tie.PART_SHARP, _best(some)[1]) for some in (sharp, in_time)]
+    starts += [(Tie.PART_SHARP, best(some)[1]) for some in (sharp, in_time)]
     if stretch.hint is not None:
         starts.append((Tie.PART_SHARP, stretch.hint))
     yield from _refine(stretch, slim, starts)
@@ -155,7 +149,7 @@ def _refine(
     stretch: Stretch,
     slim: Slices,
     starts: Sequence[tuple[Tie, Response]],
-    scanned: Mapping[bool, _Points] | None = None,
+    scanned: Mapping[bool, Points] | None = None,
 ) -> Iterator[LikelyLanes | None]:
     """Go from starts to the optima, with few slices and then with all.
 
@@ -164,7 +158,7 @@ def _refine(
     """
     trials = []
     for tie, response in starts:
-        trials.append(refined(Trial(slim, response, tie, _SCAN_GAIN), _STEPS))
+        trials.append(refined(Trial(slim, response, tie, SCAN_GAIN), _STEPS))
         yield None
     full = Slices.of(stretch, stretch.columns)
     finer = []
@@ -173,15 +167,15 @@ def _refine(
         least = min((t.cost for t in some), default=0.0)
         for trial in some:
             if trial.cost < least + _KEPT_AFTER_SLIM:
-                finer.append(refined(Trial(full, trial.response, trial.tie, _SCAN_GAIN), 2))
+                finer.append(refined(Trial(full, trial.response, trial.tie, SCAN_GAIN), 2))
                 yield None
     kept = _of_one_family(finer)
     likely = _choose(kept)
     points = (scanned or {}).get(_is_part_time(kept[0]), [])
-    yield replace(likely, ambiguous=_far_from_all(points, likely))
+    yield replace(likely, ambiguous=far_from_all(points, likely))
 
 
-def _far_from_all(points: _Points, likely: LikelyLanes) -> bool:
+def far_from_all(points: Points, likely: LikelyLanes) -> bool:
     """True if one of these responses is about as likely as the best, and far from all lanes.
 
     Where all steps take the same time, a delay only turns the step's profile. Of what stands
@@ -205,7 +199,7 @@ def _of_one_family(trials: list[Trial]) -> list[Trial]:
     if not some[True] or not some[False]:
         return trials
     part, whole = (min(some[family], key=lambda t: t.cost) for family in (True, False))
-    wins = part.cost < whole.cost - _PART_TIME_WINS and _wins_in_both_halves(
+    wins = part.cost < whole.cost - _PART_TIME_WINS and wins_in_both_halves(
         part.slices, part.response, whole.response
     )
     return some[True] if wins else some[False]
@@ -231,7 +225,7 @@ def calibrated(stretch: Stretch, response: Response) -> LikelyLanes:
     """The lane of a response that is known but for its calibration's errors."""
     if np.count_nonzero(stretch.usable) < _FEWEST:
         return LikelyLanes([(response, Tie.KNOWN, _mean_powers(stretch))], GAINS[1:3])
-    return _choose([Trial(Slices.of(stretch, stretch.columns), response, Tie.KNOWN, _SCAN_GAIN)])
+    return _choose([Trial(Slices.of(stretch, stretch.columns), response, Tie.KNOWN, SCAN_GAIN)])
 
 
 def measured(stretch: Stretch) -> tuple[Response, float, float]:
@@ -268,9 +262,9 @@ def _choose(trials: Sequence[Trial]) -> LikelyLanes:
         )
         if trial.cost < least + _KEPT and not again and len(kept) < _MOST_LANES:
             kept.append(trial)
-    best = kept[0]
+    likeliest = kept[0]
     scores = {
-        gain: Trial(best.slices, best.response, best.tie, gain, derive=False).score
+        gain: Trial(likeliest.slices, likeliest.response, likeliest.tie, gain, derive=False).score
         for gain in GAINS
     }
     gains = tuple(sorted(GAINS, key=scores.__getitem__)[:_KEPT_GAINS])
@@ -293,48 +287,3 @@ def _delays(slices: Slices) -> list[float]:
     cycle_s = float(spans.end_s[-1] - spans.begin_s[0]) / max(int(np.median(counts)), 1)
     step_s = float(np.clip(cycle_s / _DELAYS_A_CYCLE, *_DELAY_STEP_S))
     return [float(d) for d in np.arange(*_DELAYS_S, step_s)]
-
-
-def _scan(slices: Slices, responses: Sequence[Response]) -> list[tuple[float, Response]]:
-    """(evidence, response) of each."""
-    joules = slices.joules[:, None]
-    tables = [np.concatenate([joules, slices.rows(r)], axis=1) for r in responses]
-    # All side by side: the filter costs about the same for a wide row as for a narrow one.
-    white = whitened(np.concatenate(tables, axis=1), _SCAN_GAIN)
-    white = white.reshape(len(white), len(responses), -1).transpose(1, 0, 2)
-    sums, total = white.swapaxes(-1, -2) @ white, float(joules.sum())
-    scores = np.min([score(sums, white.shape[1], u, total) for u in slices.models], axis=0)
-    return list(zip(scores.tolist(), responses, strict=True))
-
-
-def _wins_in_both_halves(slices: Slices, response: Response, other: Response) -> bool:
-    """True if a response is likelier than another in the first half of the stretch and the last."""
-    stretch = slices.stretch
-    place = np.arange(len(stretch.usable))
-    for half in (place < len(place) // 2, place >= len(place) // 2):
-        part = replace(slices, stretch=replace(stretch, usable=stretch.usable & half))
-        (score, _), (others, _) = _scan(part, [response, other])
-        if score > others:
-            return False
-    return True
-
-
-def _best(points: _Points) -> tuple[float, Response]:
-    return min(points, key=lambda p: p[0])
-
-
-def _basins(points: _Points) -> list[Response]:
-    """The best points that are apart from each other in mean delay or lag."""
-    chosen: list[Response] = []
-    ordered = sorted(points, key=lambda p: p[0])
-    for cost, response in ordered:
-        if cost > ordered[0][0] + _WORST_BASIN or len(chosen) == _BASINS:
-            break
-        if all(
-            abs(response.mean_s - c.mean_s) > _APART_S
-            or abs(response.tau_s - c.tau_s) > _APART_TAU_S
-            or abs(response.part_s - c.part_s) > _APART_S
-            for c in chosen
-        ):
-            chosen.append(response)
-    return chosen

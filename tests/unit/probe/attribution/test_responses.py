@@ -11,7 +11,10 @@ from probe.analysis.sensor_response import fit_row, fit_warning, note, response_
 from probe.attribution.accumulator import Accumulator
 from probe.attribution.estimate import estimate
 from probe.attribution.meter.wander import Wander
+from probe.attribution.regression.lanes import LikelyLanes
+from probe.attribution.response.nuisance import Tie
 from probe.attribution.response.response import Kind, Response
+from probe.attribution.search.search import far_from_all
 from probe.attribution.spans import Spans
 from probe.model import Status
 from tests.fakes.power_sensors import Counter, scheduled_reads
@@ -83,14 +86,33 @@ def test_a_response_that_is_not_the_sensors_is_refused(given):
     assert fit_warning(estimated, "gpu0").startswith("gpu0: its readings do not fit")
 
 
-def test_even_steps_are_wide_or_refused():
-    """Where no length varies, a delay is a rotation of the step: nothing narrow may be said."""
-    for seed in (1, 2):
-        estimated, truth = watched(seed, step="60 ms, even", delay_s=0.02)
-        for j, true in enumerate(truth):
-            phase = estimated.of(j)
-            if phase.status is Status.RESOLVED:
-                assert phase.low_j <= true <= phase.high_j
+@pytest.mark.parametrize("step", ["60 ms, even", "50 ms, periodic"])
+def test_even_steps_leave_phases_weak_until_the_meter_is_calibrated(step):
+    """Where no length varies, a delay turns the step's profile: nothing else tells it."""
+    estimated, truth = watched(1, step=step, delay_s=0.02, period_s=0.0971)
+    statuses = {estimated.of(j).status for j in range(len(truth))}
+    assert Status.RESOLVED not in statuses and Status.WEAK in statuses
+    assert {estimated.of(j).why for j in range(len(truth))} >= {"response"}
+    assert "`probe calibrate` tells" in note(estimated)
+    known = Response.of(0.02, 0.0)
+    calibrated, truth = watched(1, response=known, step=step, delay_s=0.02, period_s=0.0971)
+    phases = [calibrated.of(j) for j in range(len(truth))]
+    held = [
+        phase.low_j <= true <= phase.high_j
+        for phase, true in zip(phases, truth, strict=True)
+        if phase.status is Status.RESOLVED
+    ]
+    assert held and all(held)
+    assert "probe calibrate" not in note(calibrated)
+
+
+def test_a_far_delay_that_is_as_likely_is_told_apart_from_one_that_is_not():
+    lanes = LikelyLanes([(Response.of(0.0, 0.0), Tie.FREE, np.ones(3))])
+    near, far = Response.of(0.01, 0.0), Response.of(0.02, 0.0)
+    assert far_from_all([(0.0, near), (4.0, far)], lanes)
+    assert not far_from_all([(0.0, near), (6.0, far)], lanes)
+    assert not far_from_all([(0.0, near)], lanes)
+    assert not far_from_all([], lanes)
 
 
 def test_a_part_time_window_is_measured():
