@@ -29,6 +29,10 @@ _KAPPAS = -0.6, 1.0
 # alone has to be so much likelier than that all do.
 _CLEARER = 10.0
 
+# How power depends on a duration is one curve for all cards and models, and theirs differ: of the
+# joules that it moves, so much is their standard error.
+_OF_THE_CURVE = 0.3
+
 Solve = Callable[[Model], Solution]
 
 
@@ -83,6 +87,9 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     for energies, w in some:
         off = energies.energy_j - energy
         cov = cov + w * np.outer(off, off)
+    if base.lengths != DurationModel():
+        unsure = _OF_THE_CURVE * (energy - PhaseEnergies(best).energy_j)
+        cov = cov + np.outer(unsure, unsure)
     return Averaged(PhaseEnergies(mode), best, energy, cov)
 
 
