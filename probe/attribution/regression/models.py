@@ -30,8 +30,9 @@ _KAPPAS = -0.6, 1.0
 _CLEARER = 10.0
 
 # How power depends on a duration is one curve for all cards and models, and theirs differ: of the
-# joules that it moves, so much is their standard error.
-_OF_THE_CURVE = 0.3
+# joules that it moves, so much is their standard error. Powers that depend on nothing may make no
+# sense at all (a first step of seconds); more than a part of a phase's energy moves by no curve.
+_OF_THE_CURVE, _MOST_MOVED = 0.3, 0.3
 
 Solve = Callable[[Model], Solution]
 
@@ -88,7 +89,9 @@ def average(statistics: Statistics, spread: float) -> Averaged:
         off = energies.energy_j - energy
         cov = cov + w * np.outer(off, off)
     if base.lengths != DurationModel():
-        unsure = _OF_THE_CURVE * (energy - PhaseEnergies(best).energy_j)
+        most = _MOST_MOVED * np.abs(energy)
+        moved = np.clip(energy - PhaseEnergies(best).energy_j, -most, most)
+        unsure = _OF_THE_CURVE * moved
         cov = cov + np.outer(unsure, unsure)
     return Averaged(PhaseEnergies(mode), best, energy, cov)
 

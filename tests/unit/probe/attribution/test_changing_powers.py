@@ -62,8 +62,7 @@ WORLDS: dict[str, Callable[[np.random.Generator], Trace]] = {
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_hold_though_powers_change(world: str, period_s: float) -> None:
     hold, resolved = held(WORLDS[world], period_s)
-    # Of 30 runs whose power grows with length 86 % hold, of these six 19 of 23.
-    assert resolved >= 1.5 * SEEDS and hold >= 0.8 * resolved, (hold, resolved)
+    assert resolved >= 1.5 * SEEDS and hold >= 0.88 * resolved, (hold, resolved)
 
 
 def test_when_powers_changed_is_known_and_else_the_run_is_one() -> None:
