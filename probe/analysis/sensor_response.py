@@ -72,8 +72,8 @@ def note(estimated: Estimate) -> str:
     said = [words[word] for word in _words(estimated)]
     if estimated.delay_unknown:
         said.append(
-            "steps of so even a length do not tell how late it shows power, so no phase is "
-            "resolved; `probe calibrate` tells"
+            "how late it shows power cannot be told from this run: its steps are too even or too "
+            "few, so no phase is resolved; `probe calibrate` tells"
         )
     said += [
         f"from {duration(at_s)} on phases draw another power: before and after are solved apart"

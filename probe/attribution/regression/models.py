@@ -29,10 +29,10 @@ _KAPPAS = -0.6, 1.0
 # alone has to be so much likelier than that all do.
 _CLEARER = 10.0
 
-# How power depends on a duration is one curve for all cards and models, and theirs differ: of the
-# joules that it moves, so much is their standard error. Powers that depend on nothing may make no
-# sense at all (a first step of seconds); more than a part of a phase's energy moves by no curve.
-_OF_THE_CURVE, _MOST_MOVED = 0.3, 0.3
+# The model has one curve of power over duration, and a card's own may differ: of the joules that
+# the curve moves between phases, so much is their standard error. What it moves counts up to a
+# share of a phase's energy: without the curve, one first step of seconds makes powers meaningless.
+_CURVE_ERROR, _MOST_MOVED = 0.3, 0.3
 
 Solve = Callable[[Model], Solution]
 
@@ -91,8 +91,7 @@ def average(statistics: Statistics, spread: float) -> Averaged:
     if base.lengths != DurationModel():
         most = _MOST_MOVED * np.abs(energy)
         moved = np.clip(energy - PhaseEnergies(best).energy_j, -most, most)
-        unsure = _OF_THE_CURVE * moved
-        cov = cov + np.outer(unsure, unsure)
+        cov = cov + _CURVE_ERROR**2 * np.outer(moved, moved)
     return Averaged(PhaseEnergies(mode), best, energy, cov)
 
 
