@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from probe.attribution.accumulator import Accumulator
-from probe.attribution.estimate import estimate
 from probe.attribution.meter.misdated import MisdatedUpdates
 from probe.attribution.meter.update_times import CounterUpdateFinder
-from probe.attribution.spans import Spans
-from tests.fakes.power_sensors import Counter, scheduled_reads
+from tests.fakes.attributed_traces import attributed
+from tests.fakes.power_sensors import Counter
 from tests.fakes.power_traces import STEPS, make_trace
 
 ALL = np.ones(200, np.bool_)
@@ -80,16 +78,7 @@ def misattributed(finder):
     """Half the summed error over the total, in %, of a minute of steps and a counter of 20 ms."""
     rng = np.random.default_rng(7)
     trace = make_trace(STEPS["60 ms"], 60.0, rng)
-    at, value = Counter(0.02).updates(trace, rng)
-    reads = scheduled_reads(at, value, float(trace.edges_s[-1]), rng)
-    accumulator = Accumulator(finder=finder)
-    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
-    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
-    statistics = accumulator.finish()
-    truth = trace.truth(statistics.begin_s, statistics.end_s)
-    inside = np.diff(np.clip(trace.span_s, statistics.begin_s, statistics.end_s))
-    seconds = dict(enumerate(np.bincount(trace.code, inside).tolist()))
-    estimated = estimate(statistics, float(truth.sum()), seconds)
+    estimated, truth = attributed(trace, Counter(0.02), rng, finder)
     energy = np.array([estimated.of(j).energy_j for j in range(len(truth))])
     return 50 * float(np.abs(energy - truth).sum() / truth.sum())
 

@@ -94,8 +94,8 @@ def test_even_steps_leave_phases_weak_until_the_meter_is_calibrated(step):
     assert Status.RESOLVED not in statuses and Status.WEAK in statuses
     assert {estimated.of(j).why for j in range(len(truth))} >= {"response"}
     assert "`probe calibrate` tells" in note(estimated)
-    known = Response.of(0.02, 0.0)
-    calibrated, truth = watched(1, response=known, step=step, delay_s=0.02, period_s=0.0971)
+    true_response = Response.of(0.02, 0.0)
+    calibrated, truth = watched(1, response=true_response, step=step, delay_s=0.02, period_s=0.0971)
     phases = [calibrated.of(j) for j in range(len(truth))]
     held = [
         phase.low_j <= true <= phase.high_j
