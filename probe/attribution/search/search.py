@@ -72,7 +72,10 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     if stretch.polled:
         yield from _search_windows(stretch, slim)
         return
-    left_out = _misdated(slim)
+    delays = _delays(slim)[::_FEW_DELAYS]
+    coarse = scan(slim, [Response.of(d, tau_s) for tau_s in _TAUS_S[::2] for d in delays])
+    yield None
+    left_out = _misdated(slim, best(coarse)[1])
     if left_out.any():
         stretch = stretch.without(left_out)
         slim = Slices.of(stretch, slim_columns)
@@ -109,11 +112,9 @@ def search(stretch: Stretch) -> Iterator[LikelyLanes | None]:
     yield from _refine(stretch, slim, starts, {False: points, True: parts})
 
 
-def _misdated(slim: Slices) -> Bools:
-    """Which of the stretch's n + 1 updates the best of some responses contradicts, (n + 1,)."""
-    delays = _delays(slim)[::_FEW_DELAYS]
-    some = [Response.of(d, tau_s) for tau_s in _TAUS_S[::2] for d in delays]
-    trial = Trial(slim, best(scan(slim, some))[1], Tie.FREE, SCAN_GAIN, derive=False)
+def _misdated(slim: Slices, response: Response) -> Bools:
+    """Which of the stretch's n + 1 updates a fit of this response contradicts, (n + 1,)."""
+    trial = Trial(slim, response, Tie.FREE, SCAN_GAIN, derive=False)
     return MisdatedUpdates().find(trial.residual_j, slim.stretch.usable)
 
 
