@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 COMPILED := setup.py probe/ring/native.pxd probe/recorder/spawn_thread.c $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
-.PHONY: demo test test-full lint docs system bench gpu prove build clean
+.PHONY: demo test test-full test-oldest lint docs system bench gpu prove build clean
 
 # torch first, by its exact version: a machine without CUDA must not pull gigabytes of it.
 $(STAMP): pyproject.toml constraints.txt $(COMPILED)
@@ -55,29 +55,35 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	@$(RUN) -m docs.site
 
-# Three workers share two cores, as some tests wait; then come those that mostly wait, and at last those that
-# measure a processor's time, one by one: of these parts only the files are read that have any. Of those that share a core each gets one thread: OpenMP's threads
-# wait for each other by spinning, which takes ten times as long there. Lint runs beside the first part.
+# Two workers share two cores with two more, whose tests mostly wait (`paced`), and with lint. At last come those that
+# measure a processor's time, one by one. Of the last two only the files are read that have any. Of those that share a
+# core each gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long there.
 # The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 MARKED = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
-SHARED := -n 3 --dist loadgroup -m "not gpu and not alone and not paced and not full"
-PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
+SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not paced and not full"
+PACED := -n 2 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
 ALONE := -m "alone and not gpu and not full" $(call MARKED,alone)
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml >build/paced.txt 2>&1 & paced=$$!; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
 	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
-	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml || failed=$$?; \
+	wait $$paced || failed=$$?; cat build/paced.txt; \
 	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
 	exit $$failed
+
+FRAMEWORKS := $(VENV)/.frameworks
+$(FRAMEWORKS): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[more_frameworks]'
+	@touch $@
 
 # All that `make test` leaves out: frameworks, the wheel, plain Python, more sizes and appearances.
 # The core, without torch, on the other Pythons that this machine has: test-core-python3.12.
 PYTHONS ?= $(foreach p,python3.12 python3.13,$(shell $(p) -c 'print("$(p)")' 2>/dev/null))
-test-full: $(STAMP) $(DOCS) system $(PYTHONS:%=test-core-%)
+test-full: $(STAMP) $(DOCS) $(FRAMEWORKS) system $(PYTHONS:%=test-core-%) test-oldest
 	@mkdir -p build; failed=0; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(SHARED)) --junitxml=$(RESULTS)-full-shared.xml || failed=$$?; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(subst not full,full,$(PACED)) --junitxml=$(RESULTS)-full-paced.xml || failed=$$?; \
@@ -90,6 +96,15 @@ test-core-%:
 	.venv-$*/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,reports]'
 	@mkdir -p build
 	OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest $(SHARED) $(CORE) --junitxml=$(RESULTS)-$*.xml
+
+# The entries under the oldest releases of their frameworks.
+test-oldest:
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	.venv-oldest/bin/python -m pip install --quiet -r tests/oldest_frameworks.txt -e '.[dev]'
+	@mkdir -p build
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n 2 tests/integration/stacks/test_integrations.py \
+	    -k stays_the_same --junitxml=$(RESULTS)-oldest.xml
 
 # What the tests of Prometheus, of the HTML report and of several hosts need: installed by apt for root;
 # else those tests are skipped and say so.

@@ -2,8 +2,9 @@
 
     python -m benchmarks.cost.entries [--turns 8] [--steps 200]
 
-A tiny model under transformers' Trainer and Lightning, in one process and one watched run, in
-turns with and without the entry; every tenth step is logged. Two figures: how long the entry's own
+A tiny model under transformers' Trainer, Lightning, Keras on torch and skorch (those that are
+installed), in one process and one watched run, in turns with and without the entry; every tenth
+step is logged, and of the last two every epoch of 20. Two figures: how long the entry's own
 hooks take, all steps and logs together (what is promised: at most 20 µs), and by how much CPU time
 of a step differs between the turns, in the median over steps, whose 95 % interval is that of the
 difference of the pairs.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import statistics
 import tempfile
 import time
@@ -26,7 +28,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import probe
 
-BATCH, LOG_EVERY, SETTLE = 8, 10, 20
+BATCH, LOG_EVERY, SETTLE, EPOCH = 8, 10, 20, 20
 
 
 class Hooks:
@@ -131,6 +133,56 @@ def lightning(folder: Path, steps: int, with_entry: bool) -> tuple[list[float], 
     return _steps(marks), hooks.ns
 
 
+def keras(folder: Path, steps: int, with_entry: bool) -> tuple[list[float], dict[str, int]]:
+    """The same of Keras on torch."""
+    os.environ["KERAS_BACKEND"] = "torch"
+    import keras as framework
+
+    from probe.integrations.keras import PhasewattCallback
+
+    class Clock(framework.callbacks.Callback):
+        def on_train_batch_begin(self, *_args: Any, **_named: Any) -> None:
+            marks.append(time.process_time())
+
+    marks: list[float] = []
+    entry = PhasewattCallback()
+    hooks = Hooks(entry, ("on_train_batch_begin", "on_train_batch_end", "on_epoch_end"))
+    model = framework.Sequential([framework.layers.Dense(64) for _ in range(4)])
+    model.compile(optimizer="adam", loss="mse")
+    rows = torch.randn(EPOCH * BATCH, 64).numpy()
+    callbacks = [Clock(), *([entry] if with_entry else [])]
+    epochs = steps // EPOCH
+    model.fit(rows, rows, batch_size=BATCH, epochs=epochs, verbose=0, callbacks=callbacks)
+    return _steps(marks), hooks.ns
+
+
+def skorch(folder: Path, steps: int, with_entry: bool) -> tuple[list[float], dict[str, int]]:
+    """The same of skorch."""
+    from skorch import NeuralNetRegressor
+    from skorch.callbacks import Callback
+
+    from probe.integrations.skorch import PhasewattCallback
+
+    class Clock(Callback):  # type: ignore[misc]
+        def on_batch_begin(self, *_args: Any, **_named: Any) -> None:
+            marks.append(time.process_time())
+
+    marks: list[float] = []
+    entry = PhasewattCallback()
+    hooks = Hooks(entry, ("on_batch_end", "on_epoch_end"))
+    net = NeuralNetRegressor(
+        torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4))),
+        max_epochs=steps // EPOCH,
+        batch_size=BATCH,
+        train_split=None,
+        verbose=0,
+        callbacks=[Clock(), *([entry] if with_entry else [])],
+    )
+    rows = torch.randn(EPOCH * BATCH, 64)
+    net.fit(rows, rows)
+    return _steps(marks), hooks.ns
+
+
 def _steps(marks: list[float]) -> list[float]:
     pairs = zip(marks[SETTLE:], marks[SETTLE + 1 :], strict=False)
     return [after - before for before, after in pairs]
@@ -150,10 +202,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with probe.watch(dir=folder / "runs"):
-            for framework in (trainer, lightning):
+            for framework in (trainer, lightning, keras, skorch):
                 differences, step = [], 0.0
                 hooks: dict[str, float] = {}
-                framework(folder, SETTLE * 2, True)
+                try:
+                    framework(folder, SETTLE * 2, True)
+                except ImportError as error:
+                    print(f"{framework.__name__}: not measured: {error}")
+                    continue
                 for turn in range(asked.turns):
                     medians = {}
                     for with_entry in (turn % 2 == 0, turn % 2 == 1):

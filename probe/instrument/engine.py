@@ -202,6 +202,13 @@ class PhaseEngine:
             self.warn(f"phase: {type(error).__name__}: {error}")
             return contextlib.nullcontext()
 
+    def step(self) -> None:
+        """End a step, of a training that phasewatt does not hear; never raises."""
+        try:
+            self._machine.end_step()
+        except Exception as error:
+            self._machine.fail(error)
+
     # -- what is known ------------------------------------------------------------------
 
     @property

@@ -103,7 +103,7 @@ class PhaseStateMachine:
     cython.declare(_samples=cython.longlong, _samples_code=cython.int)
     cython.declare(_undecided=cython.longlong)
     cython.declare(_trains_since=cython.bint, _evaluates_since=cython.bint)
-    cython.declare(_last_samples=cython.longlong, _last_bits=object)
+    cython.declare(_last_samples=cython.longlong, _last_bits=object, _by_hand=cython.bint)
     alive: bool = cython.declare(cython.bint, visibility="public")
     optimizer_seen: bool = cython.declare(cython.bint, visibility="public")
     forward_heard: bool = cython.declare(cython.bint, visibility="public")
@@ -195,6 +195,7 @@ class PhaseStateMachine:
         self._steps_of: dict[int, list[int]] = {}  # by such an id: code of its name, steps
         self._steps_by_code: dict[int, list[int]] = {}  # the same, also of those that are gone
         self._several = False  # more than one
+        self._by_hand = False  # the user says where a step ends; signals end none any more
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
         self._unstepped = False  # a backward, and no optimizer since
         self._stepped = 0  # id of the first optimizer that has stepped in this step
@@ -303,10 +304,16 @@ class PhaseStateMachine:
     @cython.cfunc
     def _close_step(self) -> None:
         """Write the step's end; it belongs to the step before the signal that found it."""
-        now_ns: cython.ulonglong = monotonic_ns()
         self._pending = self._unstepped = False
         self._stepped = 0
         self._also_stepped = NONE
+        if not self._by_hand:
+            self._write_step()
+
+    @cython.final
+    @cython.cfunc
+    def _write_step(self) -> None:
+        now_ns: cython.ulonglong = monotonic_ns()
         if self._samples or self._undecided:
             self._write_samples(now_ns)
         self._write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
@@ -336,6 +343,16 @@ class PhaseStateMachine:
         """Close the last step if an optimizer has stepped in it."""
         self.rest = None  # no step follows
         self._close_if_due()
+
+    def end_step(self) -> None:
+        """End a step here, as the user says: from now on no signal ends one."""
+        if not self.alive or (get_ident() != self.thread and not self._adopt(True)):
+            return
+        self._by_hand, self._pending = True, False
+        if self._idle == STARTUP:
+            self._idle = OTHER
+            self.mark()
+        self._write_step()
 
     # -- signals ------------------------------------------------------------------------
 

@@ -105,6 +105,14 @@ class Run(ShowsItsReport):
         """Name what happens inside, as :func:`probe.phase`: ``with run.phase("eval"): …``."""
         return self._engine.phase(name)
 
+    def step(self) -> None:
+        """Say that a step ends here, once in each: ``run.step()``.
+
+        Only needed where the training's library is not torch. From the first call on steps end
+        nowhere else.
+        """
+        self._engine.step()
+
     @property
     def closed(self) -> bool:
         """True once :meth:`close` was called."""

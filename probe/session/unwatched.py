@@ -30,6 +30,9 @@ class WatchedRun(Protocol):
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Name what happens inside."""
 
+    def step(self) -> None:
+        """Say that a step ends here."""
+
     def log(self, *metrics: Any, **values: Any) -> None:
         """Record numbers of this step."""
 
@@ -78,6 +81,9 @@ class UnwatchedRun(ShowsItsReport):
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Do nothing."""
         return contextlib.nullcontext()
+
+    def step(self) -> None:
+        """Do nothing."""
 
     def log(self, *metrics: Any, **values: Any) -> None:
         """Do nothing."""

@@ -22,6 +22,7 @@ from optimizers.errors import DataProblem, UsageError  # noqa: E402
 from probe.report.build import report_of  # noqa: E402
 from probe.store.reader import RunReader  # noqa: E402
 from tests.fakes import processes  # noqa: E402
+from tests.fakes.packages import need  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -524,3 +525,15 @@ def test_a_stack_is_held_against_the_baseline(tmp_path):
     assert "2 runs of digits-baseline and 2 runs of digits-" in " ".join(done.stdout.split())
     assert "peak memory" in text and "eval_accuracy" in text
     assert "memory-bound" in text and "gradient-heavy" in text
+
+
+@pytest.mark.full
+def test_a_training_in_jax_has_its_phases_and_steps(tmp_path):
+    need("jax")
+    done = run("04_jax.py", "--steps", "50", folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = newest(tmp_path)
+    counts = {phase["phase"]: phase["count"] for phase in report["phases"]}
+    assert counts["data"] == counts["train"] == 50 and counts["startup/compile"] == 1
+    assert report["run"]["steps"] == 50 and "50 steps" in done.stdout
+    assert report["values"]["samples"]["count"] == 50

@@ -2,10 +2,11 @@
 
 python -m tests.scripts.train_with_entries FRAMEWORK FOLDER [WHAT …]
 
-WHAT: ``meter`` waits until a meter has been read, ``raise`` lets the second training fail,
-``caught`` catches that and trains again, ``planted`` makes what an entry calls raise (with
-``begin`` its first call), ``registry`` names the entry in ``report_to``, ``alone`` leaves out the
-training without it, ``early``: the entry is imported before its framework.
+WHAT: ``meter`` waits until a meter has been read, ``raise`` lets the second training fail, ``kill``
+and ``term`` end its process by a signal, ``resume`` goes on from its last checkpoint in the run of
+PROBE_RESUMED, ``caught`` catches the failure and trains again, ``planted`` makes what an entry
+calls raise (with ``begin`` its first call), ``registry`` names the entry in ``report_to``,
+``alone`` leaves out the training without it, ``early``: the entry is imported before its framework.
 Prints as JSON what each training left.
 """
 
@@ -15,6 +16,7 @@ import contextlib
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 import warnings
@@ -32,6 +34,20 @@ WHAT: set[str] = set()
 
 class Failure(Exception):
     pass
+
+
+def fail() -> None:
+    """End this training in the middle of it."""
+    for what, number in (("kill", signal.SIGKILL), ("term", signal.SIGTERM)):
+        if what in WHAT:
+            os.kill(os.getpid(), number)
+            return  # Lightning has a handler, which ends the training after this batch
+    raise Failure("planted in the training")
+
+
+def resumed() -> str | None:
+    """The run that this training continues."""
+    return os.environ.get("PROBE_RESUMED")
 
 
 def digest(model: Any) -> str:
@@ -79,7 +95,7 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     if entry:
         from probe.integrations.hf import PhasewattCallback
 
-        ours = PhasewattCallback(name="entry")
+        ours = PhasewattCallback(name="entry", resume=resumed())
         callbacks.insert(0, ours)
 
     class Between(TrainerCallback):
@@ -87,12 +103,13 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
             if entry and "meter" in WHAT and state.global_step in (2, 4):
                 await_meter(ours._training)
             if fails and state.global_step == 4:
-                raise Failure("planted in the training")
+                fail()
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any, **_: Any) -> None:
             seen.update(logs)
 
-    out = folder / f"out-{int(entry)}-{int(fails)}"
+    failed = bool(resumed()) or fails
+    out = folder / f"out-{int(entry)}-{int(failed)}"
     arguments = TrainingArguments(
         str(out),
         num_train_epochs=EPOCHS,
@@ -117,7 +134,7 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
         eval_dataset=texts(4),
         callbacks=[*callbacks, Between()],
     )
-    result = trainer.train()
+    result = trainer.train(resume_from_checkpoint=bool(resumed()))
     saved = out / f"checkpoint-{trainer.state.global_step}/trainer_state.json"
     state = json.loads(saved.read_text()) if trainer.is_world_process_zero() else {}
     return {
@@ -126,6 +143,62 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
         "state": state,
         "seen": sorted(seen),
         "returned": sorted(result.metrics),
+        "weights": digest(model),
+    }
+
+
+def sentence_transformers(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import TrainerCallback
+
+    torch.manual_seed(0)
+    words = {word: number for number, word in enumerate(["?", "one", "two", "three"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    embedding = StaticEmbedding(tokenizer, embedding_dim=16)
+    model = SentenceTransformer(modules=[embedding], device="cpu")
+    pairs = {"first": ["one two"] * ROWS, "second": ["two three"] * ROWS, "label": [0.3] * ROWS}
+    callbacks: list[Any] = []
+    if entry:
+        from probe.integrations.hf import PhasewattCallback
+
+        callbacks.append(PhasewattCallback(name="entry"))
+
+    class Between(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if fails and state.global_step == 4:
+                fail()
+
+    arguments = SentenceTransformerTrainingArguments(
+        str(folder / f"out-{int(entry)}"),
+        num_train_epochs=EPOCHS,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=ACCUMULATE,
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_dict(pairs),
+        loss=CosineSimilarityLoss(model),
+        callbacks=[*callbacks, Between()],
+    )
+    trainer.train()
+    return {
+        "steps": trainer.state.global_step,
+        "state": trainer.state.log_history,
         "weights": digest(model),
     }
 
@@ -159,7 +232,7 @@ def fitted(pl: Any, folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
             if entry and "meter" in WHAT and self.global_step in (2, 4) and i % 2:
                 await_meter(ours._training)
             if fails and self.global_step == 4:
-                raise Failure("planted in the training")
+                fail()
             return loss
 
         def validation_step(self, batch: Any, _i: int) -> None:
@@ -176,7 +249,7 @@ def fitted(pl: Any, folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     if entry:
         from probe.integrations.lightning import PhasewattCallback
 
-        ours = PhasewattCallback(name="entry")
+        ours = PhasewattCallback(name="entry", resume=resumed())
         callbacks.append(ours)
     logger = pl.loggers.CSVLogger(folder, name=f"log-{int(entry)}-{int(fails)}")
     module = Module(0.01)
@@ -192,7 +265,8 @@ def fitted(pl: Any, folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
         default_root_dir=folder,
         **({"strategy": "ddp", "devices": 2} if "RANK" in os.environ else {}),
     )
-    trainer.fit(module, DataLoader(rows, BATCH), DataLoader(rows, BATCH))
+    checkpoint = max(folder.glob("**/*.ckpt"), default=None) if resumed() else None
+    trainer.fit(module, DataLoader(rows, BATCH), DataLoader(rows, BATCH), ckpt_path=checkpoint)
     state: list[dict[str, str]] = []
     if trainer.is_global_zero:
         with open(Path(logger.log_dir) / "metrics.csv") as table:
@@ -233,9 +307,155 @@ def accelerate(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
                 steps += 1
                 accelerator.log({"loss": loss.item(), "note": "a text"}, step=steps)
             if fails and steps == 4:
-                raise Failure("planted in the training")
+                fail()
     accelerator.end_training()
     return {"steps": steps, "state": losses, "weights": digest(accelerator.unwrap_model(model))}
+
+
+def keras(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    return fitted_by_keras("torch", folder, entry, fails)
+
+
+def keras_jax(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    return fitted_by_keras("jax", folder, entry, fails)
+
+
+def fitted_by_keras(backend: str, folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    os.environ["KERAS_BACKEND"] = backend
+    import keras as framework
+    import numpy as np
+
+    framework.utils.set_random_seed(0)
+    layers = framework.layers
+    model = framework.Sequential([layers.Dense(16, activation="relu"), layers.Dense(1)])
+    model.compile(
+        framework.optimizers.Adam(0.01, gradient_accumulation_steps=ACCUMULATE),
+        loss="mse",
+        metrics=["mae"],
+    )
+    table = folder / f"log-{int(entry)}-{int(fails)}.csv"
+    callbacks: list[Any] = []
+    if entry:
+        from probe.integrations.keras import PhasewattCallback
+
+        ours = PhasewattCallback(name="entry")
+        callbacks.append(ours)
+
+    class Between(framework.callbacks.Callback):  # type: ignore[misc]
+        batches = 0
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.batches += 1
+            if entry and "meter" in WHAT and self.batches in (4, 8):
+                await_meter(ours._training)
+            if fails and self.batches == 4 * ACCUMULATE:
+                fail()
+
+    values = np.random.default_rng(0)
+    x, y = values.normal(size=(ROWS, 8)), values.normal(size=(ROWS, 1))
+    history = model.fit(
+        x.astype("float32"),
+        y.astype("float32"),
+        batch_size=BATCH,
+        epochs=EPOCHS,
+        validation_data=(x[:BATCH], y[:BATCH]),
+        verbose=0,
+        callbacks=[*callbacks, Between(), framework.callbacks.CSVLogger(str(table))],
+    )
+    weights = b"".join(np.asarray(value).tobytes() for value in model.get_weights())
+    return {
+        "steps": int(framework.ops.convert_to_numpy(model.optimizer.iterations)),
+        "state": history.history,
+        "csv": table.read_text().splitlines()[0].split(","),
+        "weights": hashlib.sha256(weights).hexdigest(),
+    }
+
+
+def skorch(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    from sklearn.base import clone
+    from skorch import NeuralNetRegressor
+    from skorch.callbacks import Callback
+
+    torch.manual_seed(0)
+    callbacks: list[Any] = []
+    if entry:
+        from probe.integrations.skorch import PhasewattCallback
+
+        callbacks.append(("ours", PhasewattCallback(name="entry")))
+
+    class Between(Callback):  # type: ignore[misc]
+        batches = 0
+
+        def on_batch_end(self, net: Any, training: bool = False, **_: Any) -> None:
+            self.batches += training
+            if entry and "meter" in WHAT and training and self.batches in (4, 8):
+                await_meter(dict(net.callbacks_)["ours"]._training)
+            if fails and self.batches == 4:
+                fail()
+
+    net = NeuralNetRegressor(
+        Net,
+        max_epochs=EPOCHS,
+        batch_size=BATCH,
+        optimizer=torch.optim.AdamW,
+        lr=0.01,
+        verbose=0,
+        callbacks=[*callbacks, ("between", Between())],
+    )
+    net = clone(net)  # as a search over parameters does
+    net.fit(torch.randn(ROWS, 8), torch.randn(ROWS, 1))
+    times = {"dur", "batches"}
+    return {
+        "steps": sum(epoch["train_batch_count"] for epoch in net.history),
+        "state": [{k: v for k, v in epoch.items() if k not in times} for epoch in net.history],
+        "weights": digest(net.module_),
+    }
+
+
+def stable_baselines3(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    callbacks: list[Any] = []
+    if entry:
+        from probe.integrations.stable_baselines3 import PhasewattCallback
+
+        ours = PhasewattCallback(name="entry")
+        callbacks.append(ours)
+
+    class Between(BaseCallback):
+        rollouts = 0
+
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_start(self) -> None:
+            self.rollouts += 1
+            if entry and "meter" in WHAT and self.rollouts > 1:
+                await_meter(ours._training)
+            if fails and self.rollouts == 2:
+                fail()
+
+    agent = PPO(
+        "MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, n_epochs=2, device="cpu", seed=0
+    )
+    logged: list[dict[str, Any]] = []
+    from stable_baselines3.common.logger import KVWriter, Logger
+
+    class Rows(KVWriter):
+        def write(self, key_values: Any, key_excluded: Any, step: int = 0) -> None:
+            logged.append({key: value for key, value in key_values.items() if "time/" not in key})
+
+        def close(self) -> None:
+            pass
+
+    agent.set_logger(Logger(None, [Rows()]))
+    agent.learn(64 * 3, callback=[*callbacks, Between()])
+    return {
+        "steps": agent._n_updates // 2 * 2 * 2,
+        "state": json.loads(json.dumps(logged, default=float)),
+        "weights": digest(agent.policy),
+    }
 
 
 def plant() -> None:
@@ -243,15 +463,15 @@ def plant() -> None:
     from probe.integrations import training_run
     from probe.session.run import Run
 
-    def fail(*_args: Any, **_options: Any) -> Any:
+    def planted(*_args: Any, **_options: Any) -> Any:
         raise ValueError("planted in the entry")
 
     if "begin" in WHAT:
-        training_run.start = fail
+        training_run.start = planted
         return
-    training_run.look_live = fail
-    training_run.LiveNumbers.count = fail  # type: ignore[method-assign]
-    Run.log = Run.configure = fail  # type: ignore[method-assign]
+    training_run.look_live = planted
+    training_run.LiveNumbers.count = planted  # type: ignore[method-assign]
+    Run.log = Run.configure = planted  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -266,7 +486,7 @@ def main() -> None:
     if "caught" in WHAT:
         with contextlib.suppress(Failure):
             train(folder, True, True)
-    left.append(train(folder, True, "raise" in WHAT))
+    left.append(train(folder, True, bool(WHAT & {"raise", "kill", "term"})))
     print("LEFT " + json.dumps(left), flush=True)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.compiler import is_compiling
@@ -43,7 +44,9 @@ def timed(signal: str, *, begun_by: str = "") -> Wrap:
     return wrap
 
 
-def framework_step(optimizer_of: Call, *, part: bool = False, whole: bool = False) -> Wrap:
+def framework_step(
+    optimizer_of: Call, *, part: bool = False, updates: Callable[[Any], bool] | None = None
+) -> Wrap:
     """Make wrappers of a framework's step, inside which an optimizer may or may not step.
 
     A step of the training ends if ``global_steps`` has changed, or without that if an optimizer
@@ -52,7 +55,7 @@ def framework_step(optimizer_of: Call, *, part: bool = False, whole: bool = Fals
     Args:
         optimizer_of: gives what steps, called with the arguments of the step.
         part: it never is a whole step.
-        whole: it always is, whatever steps inside.
+        updates: whether a call on this object, which is over, was a whole step; it raises nothing.
     """
 
     def wrap(original: Call, session: Session) -> Call:
@@ -68,8 +71,10 @@ def framework_step(optimizer_of: Call, *, part: bool = False, whole: bool = Fals
             finally:
                 if token:
                     closes: bool | None = None
-                    if part or whole:
-                        closes = whole
+                    if part:
+                        closes = False
+                    elif updates is not None:
+                        closes = updates(self)
                     elif before is not None:
                         closes = getattr(self, "global_steps", None) != before
                     machine.wrapped_end(token, optimizer, closes)
@@ -184,6 +189,31 @@ def _on_deepspeed(session: Session, module: ModuleType) -> None:
     session.patch(engine, "save_checkpoint", _saving)
 
 
+_keras_calls: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # by optimizer
+
+
+def _keras_updates(optimizer: Any) -> bool:
+    """Whether a call of a Keras optimizer has updated the weights, where it accumulates."""
+    try:
+        batches = optimizer.gradient_accumulation_steps
+        if not batches:
+            return True
+        # Read once: it is a tensor, which may be on a GPU.
+        calls = _keras_calls.get(optimizer)
+        calls = int(optimizer._iterations.value) if calls is None else calls + 1
+        _keras_calls[optimizer] = calls
+        return calls % int(batches) == 0
+    except Exception:  # of a version that accumulates in another way
+        return True
+
+
+def _on_keras_optimizer(session: Session, module: Any) -> None:
+    # Other backends call it while they compile, not in every step.
+    if module.backend.backend() == "torch":
+        update = framework_step(_itself, updates=_keras_updates)
+        session.patch(module.BaseOptimizer, "apply", update)
+
+
 FRAMEWORKS: dict[str, Callable[[Session, ModuleType], None]] = {
     "torch.serialization": _on_serialization,
     "torch.distributed.checkpoint": _on_distributed_checkpoint,
@@ -194,9 +224,7 @@ FRAMEWORKS: dict[str, Callable[[Session, ModuleType], None]] = {
     "accelerate.accelerator": _saves("Accelerator.save_state", "Accelerator.save_model"),
     "lightning.pytorch.trainer.trainer": _saves("Trainer.save_checkpoint"),
     "pytorch_lightning.trainer.trainer": _saves("Trainer.save_checkpoint"),
-    "keras.src.optimizers.base_optimizer": lambda s, m: s.patch(
-        m.BaseOptimizer, "apply", framework_step(_itself, whole=True)
-    ),
+    "keras.src.optimizers.base_optimizer": _on_keras_optimizer,
     "keras.src.trainers.trainer": lambda s, m: s.patch(
         m.Trainer,
         "_symbolic_build",

@@ -24,7 +24,7 @@ from ...store.layout import RUN_FILE
 from ...store.new_files import is_own_folder, owner_of_new_files
 from ...store.processes import boot_id, start_ticks
 from ...store.untrusted import opened
-from .places import current_place, number
+from .places import RAY_JOB, current_place, in_ray, number
 from .tasks import launcher_of
 
 _MOST_FOREIGN = 16  # files of others that a job passes over
@@ -186,6 +186,9 @@ def _launcher_key() -> tuple[str, bool]:
     torch_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     if torch_id != "none":
         return f"torchelastic:{torch_id}", True
+    if in_ray():  # one process started the workers of all trainings on this host
+        training = [os.environ.get(name, "") for name in (RAY_JOB, "MASTER_ADDR", "MASTER_PORT")]
+        return f"ray:{':'.join(training)}", True
     for name in ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"):
         if name in os.environ:
             step = os.environ.get("SLURM_STEP_ID", "")

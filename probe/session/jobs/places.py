@@ -2,7 +2,8 @@
 
 Only ``srun`` starts tasks: it alone sets SLURM_STEP_ID. A batch script, and a shell that ``salloc``
 opened, have SLURM_PROCID=0 and SLURM_NTASKS of the whole job, too, but are one process.
-Slurm's names and values were read on version 22.05.
+Slurm's names and values were read on version 22.05. Ray's workers are no tasks of the ``srun`` that
+started Ray; which of a training's they are stands in torch's variables.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass
+
+RAY_JOB = "RAY_JOB_ID"  # set by Ray in its workers
 
 _TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "4(x2),1": two nodes of four tasks, one of one
 
@@ -27,10 +30,17 @@ class Place:
 
 def current_place() -> Place:
     """This process's. What torch's launcher says comes before what started that launcher."""
+    if in_ray():
+        return _of_torch()
     said: dict[str, int] = {}
     for place in (_of_mpi(), _of_slurm(), _of_torch()):  # the later wins
         said |= {name: value for name, value in asdict(place).items() if value is not None}
     return Place(**said)
+
+
+def in_ray() -> bool:
+    """Whether this process is a worker of Ray."""
+    return RAY_JOB in os.environ
 
 
 def _of_torch() -> Place:

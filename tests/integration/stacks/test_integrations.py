@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,16 +19,29 @@ from tests.fakes.nvml import NvmlRig  # noqa: E402
 from tests.fakes.packages import need  # noqa: E402
 
 STEPS, ROWS, EPOCHS, LENGTH = 6, 22, 2, 16
-FRAMEWORKS = ["hf", "lightning", "pytorch_lightning", "accelerate"]
+OF_RANKS = ["hf", "lightning", "pytorch_lightning", "accelerate"]
+OF_ONE_PROCESS = ["sentence_transformers", "keras", "keras_jax", "skorch", "stable_baselines3"]
+FRAMEWORKS = [*OF_RANKS, *OF_ONE_PROCESS]
+STEPS_OF = {"skorch": 10, "stable_baselines3": 12}  # the others': STEPS
+PACKAGES = {
+    "hf": "transformers",
+    "keras_jax": "jax",
+    "sentence_transformers": "datasets",
+}  # the others are called as their entry is
 PATHS = {"best_model_checkpoint"}
 TIMES = re.compile("phasewatt/|runtime|per_second")
 
 
 def train(
-    tmp_path: Path, framework: str, *what: str, rig: NvmlRig | None = None, ranks: int = 0
+    tmp_path: Path,
+    framework: str,
+    *what: str,
+    rig: NvmlRig | None = None,
+    ranks: int = 0,
+    resume: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Without the entry, then with it; in two ranks only with it."""
-    need({"hf": "transformers"}.get(framework, framework))
+    need(PACKAGES.get(framework, framework))
     command = [sys.executable]
     if ranks:
         command += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
@@ -36,7 +50,8 @@ def train(
     return subprocess.run(
         [*command, "-m", "tests.scripts.train_with_entries", framework, str(tmp_path), *what],
         env=processes.environment(tmp_path / "runs", rig.env() if rig else None)
-        | {"DS_ACCELERATOR": "cpu"},  # else deepspeed looks for a device when it is imported
+        | {"DS_ACCELERATOR": "cpu"}  # else deepspeed looks for a device when it is imported
+        | ({"PROBE_RESUMED": str(resume)} if resume else {}),
         cwd=processes.ROOT,
         capture_output=True,
         text=True,
@@ -106,6 +121,19 @@ def test_the_trainer_logs_energy_and_nothing_else_changes(tmp_path: Path) -> Non
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_training_is_one_run_and_stays_the_same(tmp_path: Path, framework: str) -> None:
+    """`make test-oldest` runs this under the oldest releases, too."""
+    plain, watched = left(train(tmp_path, framework))
+    same(plain, watched)
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and run["steps"] == watched["steps"] == plain["steps"]
+    assert run["warnings"] == []
+    if framework not in ("keras_jax", "stable_baselines3"):
+        assert run["logged"]["samples"] == EPOCHS * (17 if framework == "skorch" else ROWS)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("framework", ["lightning", "pytorch_lightning"])
 def test_lightnings_loggers_get_energy(tmp_path: Path, framework: str) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.02)
@@ -137,7 +165,100 @@ def test_the_tracker_of_accelerate(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["keras", "keras_jax"])
+def test_epochs_of_keras_get_energy(tmp_path: Path, framework: str) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.02)
+    plain, watched = left(train(tmp_path, framework, "meter", rig=rig))
+    same(plain, watched)
+    # All keys have a value for every epoch: tables are made of them.
+    assert {len(values) for values in watched["state"].values()} == {EPOCHS}
+    assert watched["state"]["phasewatt/energy_j"][-1] > 100
+    assert watched["state"]["phasewatt/watts"][-1] == pytest.approx(200, rel=0.1)
+    assert set(watched["csv"]) - set(plain["csv"]) == {"phasewatt/energy_j", "phasewatt/watts"}
+    folder = processes.only_run(tmp_path)
+    run = ended(folder)
+    assert run["status"] == "finished" and run["steps"] == watched["steps"] == STEPS
+    assert run["config"]["optimizer"]["gradient_accumulation_steps"] == 2
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    counts = {phase["phase"]: phase["count"] for phase in report["phases"]}
+    batches = STEPS * 2
+    if framework == "keras":
+        assert run["logged"] == {"samples": EPOCHS * ROWS}
+        assert counts["forward"] == counts["backward"] == batches
+        assert counts["optimizer"] == STEPS
+    else:
+        assert counts["train"] == batches - 1 and counts["startup/compile"] == 1
+    assert counts["eval"] == EPOCHS
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", ["skorch", "stable_baselines3"])
+def test_logs_get_energy(tmp_path: Path, framework: str) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.02)
+    plain, watched = left(train(tmp_path, framework, "meter", rig=rig))
+    same(plain, watched)
+    ours = [row for row in watched["state"] if "phasewatt/energy_j" in row]
+    assert ours[-1]["phasewatt/energy_j"] > 100
+    assert ours[-1]["phasewatt/watts"] == pytest.approx(200, rel=0.1)
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished"
+    assert run["steps"] == watched["steps"] == STEPS_OF[framework]
+    assert run["config"]["trainer"]
+    if framework == "skorch":
+        assert run["logged"] == {"samples": EPOCHS * 17}  # a fifth of the rows is for validation
+        assert ours[-1]["phasewatt/j_per_sample"] > 0
+
+
+def ray(tmp_path: Path, *what: str, rig: NvmlRig | None = None) -> subprocess.CompletedProcess[str]:
+    need("ray")
+    # Where amdsmi is installed without its library, Ray does not start.
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/amdsmi.py").write_text("raise ImportError\n")
+    environment = processes.environment(tmp_path / "runs", rig.env() if rig else None)
+    path = f"{tmp_path / 'modules'}:{environment.get('PYTHONPATH') or processes.ROOT}"
+    return subprocess.run(
+        [sys.executable, "-m", "tests.scripts.train_in_ray", str(tmp_path), *what],
+        env=environment | {"PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0"},
+        cwd=processes.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=False,
+    )
+
+
+@pytest.mark.full
+def test_workers_of_ray_are_ranks_of_one_run(tmp_path: Path) -> None:
+    rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.02)
+    done = ray(tmp_path, "meter", rig=rig)
+    assert done.returncode == 0, done.stderr[-4000:]
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and run["ranks"] == 2 and run["steps"] == STEPS
+    assert run["logged"] == {"samples": STEPS * 4 * 2}
+    assert run["config"]["trainer"] == {"experiment": "experiment", "workers": 2}
+    reported = json.loads((tmp_path / "reported.json").read_text())
+    assert reported["step"] == STEPS
+    assert reported["phasewatt/watts"] == pytest.approx(200, rel=0.1)
+
+
+@pytest.mark.full
+def test_a_worker_of_ray_that_raises_has_failed(tmp_path: Path) -> None:
+    done = ray(tmp_path, "raise")
+    assert done.returncode == 1 and "planted in the training" in done.stderr
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "failed" and run["error"] == "ValueError: planted in the training"
+
+
+@pytest.mark.full
+def test_workers_of_ray_train_on_where_the_entry_fails(tmp_path: Path) -> None:
+    done = ray(tmp_path, "planted")
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads((tmp_path / "reported.json").read_text())["step"] == STEPS
+    assert "_Worker.begin failed, the training goes on" in done.stdout + done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", OF_RANKS)
 def test_two_ranks_are_one_run(tmp_path: Path, framework: str) -> None:
     ranks = left(train(tmp_path, framework, ranks=2))
     run = ended(processes.only_run(tmp_path))
@@ -160,6 +281,40 @@ def test_a_training_that_raises_has_failed(tmp_path: Path, framework: str) -> No
     run = ended(processes.only_run(tmp_path))
     assert run["status"] == "failed" and run["error"] == "Failure: planted in the training"
     assert run["steps"] == 4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ending", ["term", "kill"])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_training_that_is_ended_by_a_signal_is_kept(
+    tmp_path: Path, framework: str, ending: str
+) -> None:
+    done = train(tmp_path, framework, "alone", ending)
+    number = {"term": signal.SIGTERM, "kill": signal.SIGKILL}[ending]
+    # Lightning has a handler: it ends the training after the batch, and the process as usual.
+    handled = "lightning" in framework and ending == "term"
+    assert done.returncode == (0 if handled else -number)
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == ("failed" if handled else "killed")
+    # A step is counted by what follows it: the last one is not where the process ends right there.
+    assert 4 - (not handled) <= run["steps"] <= 4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("ending", ["raise", "term", "kill"])
+@pytest.mark.parametrize("framework", ["hf", "lightning"])
+def test_a_training_that_goes_on_from_a_checkpoint_is_another_attempt(
+    tmp_path: Path, framework: str, ending: str
+) -> None:
+    train(tmp_path, framework, "alone", ending)
+    folder = processes.only_run(tmp_path)
+    before = ended(folder)["steps"]
+    (watched,) = left(train(tmp_path, framework, "alone", "resume", resume=folder))
+    run = ended(processes.only_run(tmp_path))
+    assert run["status"] == "finished" and watched["steps"] == STEPS
+    report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
+    # The second trains the second epoch once more.
+    assert [attempt["steps"] for attempt in report["attempts"]] == [before, STEPS // EPOCHS]
 
 
 @pytest.mark.full
@@ -198,7 +353,7 @@ def test_two_entries_of_one_trainer_count_once(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_below_probe_run_it_is_that_run(tmp_path: Path, framework: str) -> None:
-    need({"hf": "transformers"}.get(framework, framework))
+    need(PACKAGES.get(framework, framework))
     script = ["-m", "tests.scripts.train_with_entries", framework, str(tmp_path), "alone"]
     done = subprocess.run(
         [sys.executable, "-m", "probe", "run", "--", sys.executable, *script],
@@ -211,5 +366,6 @@ def test_below_probe_run_it_is_that_run(tmp_path: Path, framework: str) -> None:
     )
     (watched,) = left(done)
     run = ended(processes.only_run(tmp_path))
-    assert run["status"] == "finished" and run["steps"] == watched["steps"] == STEPS
+    assert run["status"] == "finished"
+    assert run["steps"] == watched["steps"] == STEPS_OF.get(framework, STEPS)
     assert run["config"]

@@ -75,6 +75,54 @@ class TestEvaluations:
         assert run.counts["forward"] == run.counts["backward"] == run.steps == 8
 
 
+class TestStepsByHand:
+    def test_a_step_ends_where_the_user_says(self, tmp_path: Path) -> None:
+        with watched(tmp_path) as run:
+            for _ in range(3):
+                with run.engine.phase("train"):
+                    pass
+                run.engine.step()
+        assert run.steps == 3 and run.micros == [0, 0, 0]
+        assert run.sequence() == ["startup", *["train", "other"] * 3]
+
+    def test_what_precedes_the_first_is_startup(self, tmp_path: Path) -> None:
+        with watched(tmp_path) as run:
+            run.engine.step()
+            run.engine.step()
+        assert run.steps == 2 and run.sequence() == ["startup", "other"]
+
+    def test_signals_end_none_any_more(self, tmp_path: Path) -> None:
+        """Two updates are one step of the user's, before torch would have found the first."""
+        model, optimizer = trained()
+        with watched(tmp_path, model) as run:
+            for _ in range(4):
+                step(model, optimizer)
+                step(model, optimizer)
+                run.engine.step()
+        # Before the user said so, the second update had ended the first's step.
+        assert run.micros == [1, 1, 2, 2, 2]
+
+    def test_a_thread_beside_the_training_ends_none(self, tmp_path: Path) -> None:
+        model, optimizer = trained()
+        with watched(tmp_path, model) as run:
+            step(model, optimizer)
+            with run.engine.phase("eval"):
+                model(torch.randn(4, 8))
+            ended: list[threading.Thread] = []
+
+            def end_beside(_gradient: Any) -> None:
+                ended.append(threading.Thread(target=run.engine.step))
+                ended[0].start()
+                ended[0].join()
+
+            optimizer.zero_grad()
+            loss = model(torch.randn(4, 8)).sum()
+            loss.register_hook(end_beside)
+            loss.backward()
+            optimizer.step()
+        assert run.steps == 2
+
+
 class TestUserPhases:
     def test_the_innermost_name_wins_and_nothing_splits_it(self, tmp_path: Path) -> None:
         model, optimizer = trained()
