@@ -70,7 +70,7 @@ def main() -> None:
 
     from probe.integrations.ray import watched
 
-    ray.init(num_cpus=RANKS, include_dashboard=False)
+    ray.init(num_cpus=RANKS + 1, include_dashboard=False)  # one for the trainer of older releases
     trainer = TorchTrainer(
         planted if "planted" in what else watched(train_loop, name="entry"),
         train_loop_config={"what": what, "folder": str(folder)},

@@ -34,6 +34,9 @@ LAUNCHERS = (
     "OMPI_COMM_WORLD_RANK",
     "PBS_JOBID",
     "LSB_JOBID",
+    "RAY_JOB_ID",
+    "MASTER_ADDR",
+    "MASTER_PORT",
 )
 
 
@@ -90,6 +93,19 @@ def test_deepspeed_slurm_and_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     job = current_job()
     assert (job.key, job.rank, job.nodes, job.attempt) == ("SLURM_JOB_ID:77:0:1", 5, 2, 0)
+
+
+def test_trainings_of_one_ray_are_jobs_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process started the workers of all of them, below a step of Slurm's."""
+    slurm = {"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "0"}
+    launched(monkeypatch, **slurm, RAY_JOB_ID="01000000")
+    assert current_job().key is None  # a task of Ray's that is no worker of a training
+    workers = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+    launched(monkeypatch, **workers, MASTER_ADDR="192.0.2.1", MASTER_PORT="4001")
+    first = current_job()
+    assert (first.rank, first.nodes, first.local_key) == (1, 2, False)
+    monkeypatch.setenv("MASTER_PORT", "4002")
+    assert current_job().key not in (None, first.key)
 
 
 def test_restarts_keep_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
