@@ -155,11 +155,7 @@ def nothing_trained(run: Path) -> str:
     members = read_members(run)
     if not any(m.role == "launcher" for m in members) or any(m.role == "rank" for m in members):
         return ""
-    # -I, -E and -S hide a Python.
-    seen = (
-        "torch was not imported by any Python that was heard; in other libraries name phases and "
-        "steps: run.phase(), run.step()"
-    )
+    seen = "torch was not imported by any Python that was heard"  # -I, -E and -S hide one
     if os.path.lexists(layout.members_dir(run) / TORCH_SEEN):
         seen = "torch was imported, but no optimizer, backward or loader was recorded"
     return f"no PyTorch training was seen in this command: {seen}"
