@@ -55,23 +55,23 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	@$(RUN) -m docs.site
 
-# Two workers share two cores with two more, whose tests mostly wait (`paced`), and with lint. At last come those that
-# measure a processor's time, one by one. Of the last two only the files are read that have any. Of those that share a
-# core each gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long there.
+# Three workers share two cores, as some tests wait; then come those that mostly wait, and at last those that measure a
+# processor's time, one by one: of these parts only the files are read that have any. Of those that share a core each
+# gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long there. Lint runs
+# beside the first part.
 # The results of every run stay in build/: tests/count_green.py.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 MARKED = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
-SHARED := -n 2 --dist loadgroup -m "not gpu and not alone and not paced and not full"
-PACED := -n 2 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
+SHARED := -n 3 --dist loadgroup -m "not gpu and not alone and not paced and not full"
+PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
 ALONE := -m "alone and not gpu and not full" $(call MARKED,alone)
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
-	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml >build/paced.txt 2>&1 & paced=$$!; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
 	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
-	wait $$paced || failed=$$?; cat build/paced.txt; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml || failed=$$?; \
 	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
 	exit $$failed
 

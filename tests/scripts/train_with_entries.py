@@ -203,6 +203,57 @@ def sentence_transformers(folder: Path, entry: bool, fails: bool) -> dict[str, A
     }
 
 
+def trl(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
+    from datasets import Dataset
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+    from trl import SFTConfig, SFTTrainer
+
+    torch.manual_seed(0)
+    words = {word: number for number, word in enumerate(["?", "</s>", "one", "two", "three"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    marks = {"eos_token": "</s>", "pad_token": "</s>", "unk_token": "?"}
+    sizes = {"vocab_size": len(words), "hidden_size": 32, "intermediate_size": 64}
+    model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, num_attention_heads=2, **sizes))
+    callbacks: list[Any] = []
+    if entry:
+        from probe.integrations.hf import PhasewattCallback
+
+        callbacks.append(PhasewattCallback(name="entry"))
+
+    class Between(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if fails and state.global_step == 4:
+                fail()
+
+    arguments = SFTConfig(
+        str(folder / f"out-{int(entry)}"),
+        num_train_epochs=EPOCHS,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=ACCUMULATE,
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        bf16=False,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    trainer = SFTTrainer(
+        model,
+        args=arguments,
+        train_dataset=Dataset.from_dict({"text": ["one two three two"] * ROWS}),
+        processing_class=PreTrainedTokenizerFast(tokenizer_object=tokenizer, **marks),
+        callbacks=[*callbacks, Between()],
+    )
+    trainer.train()
+    return {
+        "steps": trainer.state.global_step,
+        "state": trainer.state.log_history,
+        "weights": digest(model),
+    }
+
+
 def pytorch_lightning(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     import pytorch_lightning as pl
 

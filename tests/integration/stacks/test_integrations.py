@@ -20,7 +20,14 @@ from tests.fakes.packages import need  # noqa: E402
 
 STEPS, ROWS, EPOCHS, LENGTH = 6, 22, 2, 16
 OF_RANKS = ["hf", "lightning", "pytorch_lightning", "accelerate"]
-OF_ONE_PROCESS = ["sentence_transformers", "keras", "keras_jax", "skorch", "stable_baselines3"]
+OF_ONE_PROCESS = [
+    "trl",
+    "sentence_transformers",
+    "keras",
+    "keras_jax",
+    "skorch",
+    "stable_baselines3",
+]
 FRAMEWORKS = [*OF_RANKS, *OF_ONE_PROCESS]
 STEPS_OF = {"skorch": 10, "stable_baselines3": 12}  # the others': STEPS
 PACKAGES = {
