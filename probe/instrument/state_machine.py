@@ -370,7 +370,8 @@ class PhaseStateMachine:
         if self._pending or self._unstepped:
             self._close_if_due()
         self._loading = True
-        self._mark(FIRST_LOADING if self._iterates else LOADING)
+        if not self._saving:
+            self._mark(FIRST_LOADING if self._iterates else LOADING)
         self._iterates = False
         return True
 
@@ -388,7 +389,7 @@ class PhaseStateMachine:
         if not got:
             self._idle = OTHER  # the end of an epoch
             self._forward_seen = False
-            self._mark(self.base() if self._optimizing else EXHAUSTED)
+            self._mark(self.base() if self._optimizing or self._saving else EXHAUSTED)
             return
         trains: cython.bint = self._forward_seen or self._wants_gradients()
         # A batch is a training's if a forward that trains came between it and the next one. Of an
@@ -407,7 +408,7 @@ class PhaseStateMachine:
             self._idle = OTHER  # an evaluation
         self._forward_seen = False
         self.loaded = True
-        self._mark(self.base() if self._optimizing else self._idle)
+        self._mark(self.base() if self._optimizing or self._saving else self._idle)
         if not (trains or self.evaluates) and self.finder is not None:
             self.evaluates = True
             self._call(self.finder.evaluation_begins)
@@ -445,7 +446,8 @@ class PhaseStateMachine:
         elif self._idle == PRE:
             self._idle = OTHER  # its data were taken for a training's
         self._forward = self._root = 0
-        self._mark(self.base() if self._optimizing or self._loading else self._idle)
+        nested = self._optimizing or self._loading or self._saving
+        self._mark(self.base() if nested else self._idle)
 
     def in_tail(self) -> bool:
         """Whether a forward that trains was the last that happened: a loss may follow."""
@@ -495,9 +497,10 @@ class PhaseStateMachine:
         self._backward = self._trained = True
         self._accumulates = accumulates
         self.loaded = False
-        if accumulates:
-            self.micro += 1
-        self._mark(BACKWARD)
+        if not self._saving:
+            if accumulates:
+                self.micro += 1
+            self._mark(BACKWARD)
         return True
 
     def computed(self) -> None:
@@ -514,7 +517,7 @@ class PhaseStateMachine:
             return
         self._backward = self._recompute = self._communication = False
         self._idle = OTHER
-        nested = self._optimizing or self._forward or self._loading
+        nested = self._optimizing or self._forward or self._loading or self._saving
         self._mark(self.base() if nested else OTHER)
         if self._optimizing:
             self._resumed = True

@@ -88,6 +88,37 @@ def prepared(accelerator: Any) -> Any:
     )
 
 
+def fabric(folder: Path) -> None:
+    """Accumulation without synchronization, clipping, an evaluation and a save per epoch."""
+    from lightning.fabric import Fabric
+
+    tools = Fabric(accelerator="cpu", devices=1)
+    with Truth() as truth, watched(folder) as run:
+        module = Net()
+        model, optimizer = tools.setup(module, torch.optim.AdamW(module.parameters()))
+        training, held_out = tools.setup_dataloaders(
+            DataLoader(rows(BATCHES), batch_size=BATCH, shuffle=True),
+            DataLoader(rows(EVALUATED), batch_size=BATCH),
+        )
+        for epoch in range(2):
+            model.train()
+            for number, (x, y) in enumerate(training, 1):
+                accumulates = number % ACCUMULATE != 0
+                with tools.no_backward_sync(model, enabled=accumulates):
+                    tools.backward((model(x) - y).square().mean())
+                if not accumulates:
+                    tools.clip_gradients(model, optimizer, max_norm=1.0)
+                    optimizer.step()
+                    optimizer.zero_grad()
+            model.eval()
+            with truth.evaluation(), torch.no_grad():
+                for x, y in held_out:
+                    tools.all_gather((model(x), y))
+            with saving(truth):
+                tools.save(folder / f"epoch-{epoch}", {"model": model, "optimizer": optimizer})
+    check(truth, run)
+
+
 def transformers(folder: Path) -> None:
     """``Trainer`` and a language model made from its configuration; evaluates, saves."""
     from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments

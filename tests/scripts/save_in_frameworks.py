@@ -381,6 +381,76 @@ def keras(folder: Path) -> None:
     saves.check(run)
 
 
+def fabric(folder: Path) -> None:
+    from lightning.fabric import Fabric
+
+    tools, saves = Fabric(accelerator="cpu", devices=1), Saves()
+    with watched(folder) as run:
+        module = net()
+        model, optimizer = tools.setup(module, torch.optim.SGD(module.parameters(), lr=0.01))
+        for i, (x, y) in enumerate(DataLoader(DATA, batch_size=8)):
+            tools.backward(LOSS(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+            if i % EVERY == 1:
+                with saves.one():
+                    tools.save(folder / str(i), {"model": model, "optimizer": optimizer})
+    saves.check(run)
+
+
+def sentence_transformers(folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+    from tokenizers import Tokenizer, models
+
+    saves = Saves()
+    words = {str(number): number for number in range(WIDTH)}
+    embedding = StaticEmbedding(Tokenizer(models.WordLevel(words, "0")), embedding_dim=WIDTH)
+    model = SentenceTransformer(modules=[embedding, Normalize()], device="cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with watched(folder) as run:
+        for i in range(STEPS):
+            features = model.tokenize(["1", str(i)])
+            model(features)["sentence_embedding"].sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if i % EVERY == 1:
+                with saves.one():
+                    model.save_pretrained(str(folder / str(i)))
+    saves.check(run)
+
+
+def skorch(folder: Path) -> None:
+    from skorch import NeuralNetClassifier
+
+    saves = Saves()
+    x, y = DATA.tensors
+    trained = NeuralNetClassifier(net(), max_epochs=1, batch_size=8, train_split=None, verbose=0)
+    with watched(folder) as run:
+        trained.fit(x, y)
+        for name in "one", "two":
+            with saves.one():
+                trained.save_params(
+                    f_params=folder / name,
+                    f_optimizer=folder / f"{name}-optimizer",
+                    f_history=folder / f"{name}.json",
+                )
+    saves.check(run)
+
+
+def stable_baselines3(folder: Path) -> None:
+    from stable_baselines3 import PPO
+
+    saves = Saves()
+    with watched(folder) as run:
+        agent = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, n_epochs=2, device="cpu")
+        for name in "one", "two":
+            agent.learn(64)
+            with saves.one():
+                agent.save(folder / name)
+    saves.check(run, steps=2 * 2 * 2)
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)

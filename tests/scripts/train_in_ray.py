@@ -42,7 +42,7 @@ def train_loop(config: dict[str, Any]) -> None:
             raise ValueError("planted in the training")
         if "meter" in config["what"] and step == STEPS - 1:
             end = time.monotonic() + 60
-            while "phasewatt/energy_j" not in energy() and time.monotonic() < end:
+            while "phasewatt/watts" not in energy() and time.monotonic() < end:
                 time.sleep(0.05)
         reported = {"step": step + 1, "loss": loss.item(), **energy()}
         ray.train.report(reported)

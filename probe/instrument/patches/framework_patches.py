@@ -224,6 +224,8 @@ FRAMEWORKS: dict[str, Callable[[Session, ModuleType], None]] = {
     "accelerate.accelerator": _saves("Accelerator.save_state", "Accelerator.save_model"),
     "lightning.pytorch.trainer.trainer": _saves("Trainer.save_checkpoint"),
     "pytorch_lightning.trainer.trainer": _saves("Trainer.save_checkpoint"),
+    "lightning.fabric.fabric": _saves("Fabric.save"),
+    "lightning_fabric.fabric": _saves("Fabric.save"),
     "keras.src.optimizers.base_optimizer": _on_keras_optimizer,
     "keras.src.trainers.trainer": lambda s, m: s.patch(
         m.Trainer,
@@ -232,6 +234,9 @@ FRAMEWORKS: dict[str, Callable[[Session, ModuleType], None]] = {
     ),
     "keras.src.saving.saving_lib": _saves("save_model", "save_weights_only"),
     "keras.src.legacy.saving.legacy_h5_format": _saves("save_model_to_hdf5"),
+    "sentence_transformers.base.model": _saves("BaseModel.save", "BaseModel.save_pretrained"),
+    "skorch.net": _saves("NeuralNet.save_params"),
+    "stable_baselines3.common.base_class": _saves("BaseAlgorithm.save"),
     "stable_baselines3.common.on_policy_algorithm": _on_rollouts("OnPolicyAlgorithm"),
     "stable_baselines3.common.off_policy_algorithm": _on_rollouts("OffPolicyAlgorithm"),
     "stable_baselines3.common.evaluation": lambda s, m: s.patch(m, "evaluate_policy", _means(0)),

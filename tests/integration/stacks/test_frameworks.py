@@ -25,9 +25,9 @@ def test_framework(tmp_path: Path, stack: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("loop", ["accelerate", "transformers", "lightning"])
+@pytest.mark.parametrize("loop", ["accelerate", "transformers", "lightning", "fabric"])
 def test_loop_beside_its_own_count(tmp_path: Path, loop: str) -> None:
-    need(loop)
+    need({"fabric": "lightning"}.get(loop, loop))
     run("tests.scripts.loops_of_frameworks", loop, tmp_path)
 
 
@@ -52,14 +52,23 @@ def test_loop_beside_its_own_count(tmp_path: Path, loop: str) -> None:
             "pytorch_lightning",
             "deepspeed",
             "keras",
+            "fabric",
+            "sentence_transformers",
+            "skorch",
+            "stable_baselines3",
         )
     ],
 )
 def test_a_save_is_one_visit_of_checkpoint(tmp_path: Path, saver: str) -> None:
     package = saver.partition("_")[0]
-    package = {"distributed": "torch", "trainer": "transformers", "pytorch": saver}.get(
-        package, package
-    )
+    package = {
+        "distributed": "torch",
+        "trainer": "transformers",
+        "pytorch": saver,
+        "fabric": "lightning",
+        "sentence": saver,
+        "stable": saver,
+    }.get(package, package)
     need(package)
     run("tests.scripts.save_in_frameworks", saver, tmp_path)
 

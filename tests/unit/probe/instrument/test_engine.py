@@ -75,6 +75,30 @@ class TestEvaluations:
         assert run.counts["forward"] == run.counts["backward"] == run.steps == 8
 
 
+class TestSaves:
+    def test_what_is_computed_inside_a_save_is_part_of_it(self, tmp_path: Path) -> None:
+        """A model card, an exported graph: forwards, batches, even a backward."""
+        model, optimizer = trained()
+
+        class Described(torch.nn.Linear):
+            def __reduce__(self) -> Any:
+                loader = torch.utils.data.DataLoader(torch.randn(4, 8), batch_size=2)
+                with torch.no_grad():
+                    for x in loader:
+                        model(x)
+                model(torch.randn(4, 8)).sum().backward()
+                return torch.nn.Linear, (2, 2)
+
+        with watched(tmp_path, model) as run:
+            step(model, optimizer)
+            torch.save(Described(2, 2), tmp_path / "saved.pt")
+            step(model, optimizer)
+        assert run.counts["checkpoint"] == 1 and run.micros == [1, 1]
+        sequence = run.sequence()
+        first = sequence.index("checkpoint") + 1
+        assert set(sequence[first : sequence.index("other", first)]) <= {"saving_on"}, sequence
+
+
 class TestStepsByHand:
     def test_a_step_ends_where_the_user_says(self, tmp_path: Path) -> None:
         with watched(tmp_path) as run:
