@@ -2,17 +2,19 @@
 
 ``nn.Module.__call__`` is replaced meanwhile, which costs each call of a module inside another one
 a fraction of a microsecond. While torch compiles, its own is back in place: what dynamo traces must
-not know of us.
+not know of us. A class may have a call of its own that never leads to torch's (gpytorch's do):
+where steps are made and no forward is heard, those classes' calls are replaced, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType
 from typing import Any
 
 from torch import nn
 
+from ..patches.module_call import wrapper_code
 from ..patches.patching import replace
 from ..patches.wrappers import DiscoveringCall, Listener
 from ..state_machine import PhaseStateMachine
@@ -30,6 +32,8 @@ class Discovery:
         self._machine, self._hear = machine, hear
         self._undo: Callable[[], bool] | None = None
         self._original: Any = None
+        self.is_wide = False
+        self._undo_own: list[Callable[[], bool]] = []  # of calls that classes have of their own
         self._armed = False
         self._pauses = 0
 
@@ -46,6 +50,17 @@ class Discovery:
         call = DiscoveringCall(self._original, self._machine, self._heard)
         self._undo = replace(nn.Module, "__call__", call)
         Discovery._installed = self
+        if self.is_wide:
+            for kind in _with_own_calls():
+                call = DiscoveringCall(vars(kind)["__call__"], self._machine, self._heard)
+                self._undo_own.append(replace(kind, "__call__", call))
+
+    def widen(self) -> None:
+        """Hear modules, too, whose class has a call of its own."""
+        self.is_wide = True
+        self._put_back()
+        if self._armed:
+            self.arm()
 
     def disarm(self) -> None:
         """Put torch's own call back."""
@@ -79,6 +94,24 @@ class Discovery:
     def _put_back(self) -> None:
         if self._undo is not None and self._undo():
             self._undo = Discovery._installed = None
+        for undo in self._undo_own:
+            undo()  # below a later patch it stays, as a pass-through
+        self._undo_own.clear()
 
     def _heard(self, module: Any) -> Listener | None:
         return self._hear(module) if self._armed else None
+
+
+def _with_own_calls() -> Iterator[type]:
+    """Classes of modules with a call of their own, those of torch and those of ours left out."""
+    ours, seen, left = wrapper_code(), set(), [nn.Module]
+    while left:
+        for kind in left.pop().__subclasses__():
+            if kind in seen:
+                continue
+            seen.add(kind)
+            left.append(kind)
+            call = vars(kind).get("__call__")
+            is_own = isinstance(call, FunctionType) and call.__code__ is not ours
+            if is_own and not kind.__module__.startswith("torch."):
+                yield kind

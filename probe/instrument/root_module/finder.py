@@ -69,6 +69,7 @@ class RootFinder:
         self._kinds: list[KindListeners] = []
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from = 0  # the step since which nothing new has come
+        self._widened = False
         self._unseen = UnseenSteps()
         self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
@@ -141,11 +142,17 @@ class RootFinder:
         steps = self._machine.steps
         if not self.hash:
             self._identify_trained()
+        if not self._machine.forward_heard and not self._widened:
+            self._widened = True
+            self.discovery.widen()
+            self._quiet_from = steps
         if steps - self._quiet_from >= (_QUIET_WAITING if self._waiting else _QUIET):
             self._waiting.clear()
             self._machine.evaluates = False
             self._machine.every_step = False
             self.discovery.disarm()
+            if not self._machine.forward_heard:  # nothing is called: all classes are many
+                self.discovery.is_wide = False
 
     def listen_for(self, machine: PhaseStateMachine) -> None:
         """Tell ``machine`` of calls from now on, which tells threads apart."""

@@ -75,6 +75,32 @@ class TestEvaluations:
         assert run.counts["forward"] == run.counts["backward"] == run.steps == 8
 
 
+class TestOwnCalls:
+    def test_a_class_whose_call_never_leads_to_torchs_is_heard(self, tmp_path: Path) -> None:
+        class Own(torch.nn.Linear):
+            def __call__(self, x: Any) -> Any:  # as gpytorch's modules
+                return self.forward(x)
+
+        class Derived(Own):
+            pass
+
+        def steps(number: int) -> None:
+            for _ in range(number):
+                model(torch.randn(4, 8)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+        model, call, torchs = Derived(8, 2), Own.__call__, torch.nn.Module.__call__
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with watched(tmp_path) as run:
+            steps(10)
+        assert run.steps == 10
+        assert run.counts["forward"] >= 8  # it is looked for after a step without a forward
+        assert run.engine.model_found == "found by its parameters: Derived"
+        assert Own.__call__ is call and torch.nn.Module.__call__ is torchs
+        assert "__call__" not in vars(Derived)
+
+
 class TestSaves:
     def test_what_is_computed_inside_a_save_is_part_of_it(self, tmp_path: Path) -> None:
         """A model card, an exported graph: forwards, batches, even a backward."""
