@@ -8,6 +8,7 @@ where steps are made and no forward is heard, those classes' calls are replaced,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
@@ -53,7 +54,8 @@ class Discovery:
         if self.is_wide:
             for kind in _with_own_calls():
                 call = DiscoveringCall(vars(kind)["__call__"], self._machine, self._heard)
-                self._undo_own.append(replace(kind, "__call__", call))
+                with contextlib.suppress(Exception):  # a class that lets nothing be set
+                    self._undo_own.append(replace(kind, "__call__", call))
 
     def widen(self) -> None:
         """Hear modules, too, whose class has a call of its own."""
@@ -113,5 +115,5 @@ def _with_own_calls() -> Iterator[type]:
             left.append(kind)
             call = vars(kind).get("__call__")
             is_own = isinstance(call, FunctionType) and call.__code__ is not ours
-            if is_own and not kind.__module__.startswith("torch."):
+            if is_own and not str(kind.__module__).startswith("torch."):
                 yield kind

@@ -84,6 +84,13 @@ class TestOwnCalls:
         class Derived(Own):
             pass
 
+        class Frozen(type):
+            def __setattr__(cls, name: str, value: Any) -> None:
+                raise TypeError("nothing is set here")
+
+        class Closed(torch.nn.Module, metaclass=Frozen):
+            __call__ = Own.__call__
+
         def steps(number: int) -> None:
             for _ in range(number):
                 model(torch.randn(4, 8)).sum().backward()
