@@ -168,20 +168,20 @@ class RingDrain:
                 return gaps  # what came since can wait: a batch costs the same however small
 
     def finish(self) -> list[Gap]:
-        """Drain and account for drops after the last record. Raises OSError."""
+        """Drain, account for drops after the last record, end a step left open. Raises OSError."""
         gaps = self.drain()
         dropped = self._reader.dropped_unseen
         if dropped:
             gaps.append(self._lose(self.last_ns, self.last_ns, dropped))
+        self._close_step()
         if self._decoder is not None:
             self._hand_over(_NO_ROWS, self._decoder.finish())
         return gaps
 
-    def close_step(self) -> None:
-        """Close the step of a process that was ended after its optimizer had stepped.
+    def _close_step(self) -> None:
+        """Close the step of a process that died after its optimizer had stepped.
 
-        A worker that waits for its next task is terminated by its pool there: nobody is left to
-        say that the step is done. Raises OSError.
+        What follows a step says that it is done, and nothing follows here. Raises OSError.
         """
         if self.ended is not None or self._open_marks[:1] != [Code.OPTIMIZER]:
             return

@@ -212,13 +212,9 @@ class Recorder:
         if not any(m.role == "launcher" for m in self._members):
             return
         ended = [m for m in self._members if m.seat >= 0 and has_ended(m, watch, rings.drains)]
-        workers = [m.prefix for m in ended if m.info.get("ended_by_parent")]
         with self._disk():
             for drain in rings.of(ended):
-                gaps = drain.drain()
-                if drain.path.name.startswith(tuple(workers)):
-                    drain.close_step()
-                self._pipeline.lost([*gaps, *drain.finish()])
+                self._pipeline.lost(drain.finish())
                 self._sealer.take(drain.close())
                 drain.seal(complete=True, remove=True)
         with self._disk():
