@@ -216,6 +216,39 @@ def test_logs_get_energy(tmp_path: Path, framework: str) -> None:
         assert ours[-1]["phasewatt/j_per_sample"] > 0
 
 
+@pytest.mark.full
+def test_a_search_over_a_nets_parameters_is_a_run_for_each_fit(tmp_path: Path) -> None:
+    """The callback is cloned with the net, and stored with it."""
+    need("skorch")
+    code = """
+import pickle, torch
+from sklearn.model_selection import GridSearchCV
+from skorch import NeuralNetRegressor
+from probe.integrations.skorch import PhasewattCallback
+net = NeuralNetRegressor(
+    torch.nn.Linear, module__in_features=8, module__out_features=1, max_epochs=1, verbose=0,
+    callbacks=[("ours", PhasewattCallback(name="entry"))],
+)
+x = torch.randn(40, 8).numpy()
+search = GridSearchCV(net, {"lr": [0.1, 0.01]}, cv=2).fit(x, x[:, :1])
+pickle.loads(pickle.dumps(search.best_estimator_)).partial_fit(x, x[:, :1])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=processes.environment(tmp_path / "runs"),
+        cwd=processes.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    runs = [ended(path.parent) for path in (tmp_path / "runs").glob("*/run.json")]
+    fits = 2 * 2 + 1 + 1  # folds of each setting, the best on all rows, and the stored one again
+    assert [run["status"] for run in runs] == ["finished"] * fits
+    assert {run["name"] for run in runs} == {"entry"}
+
+
 def ray(tmp_path: Path, *what: str, rig: NvmlRig | None = None) -> subprocess.CompletedProcess[str]:
     need("ray")
     # Where amdsmi is installed without its library, Ray does not start.
