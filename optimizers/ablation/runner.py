@@ -35,6 +35,7 @@ from .design import Arm, Design
 
 Say = Callable[[str], None]
 _STACK, _SEED = "{stack}", "{seed}"
+_SEAL_WAIT_S = 20.0
 _Line = TypeVar("_Line")
 
 
@@ -195,9 +196,8 @@ class Ablation:
                 f"{place / 'log.txt'}; run the same command again to try it once more",
                 place / "log.txt",
             )
-        runs = [
-            run for run in list_runs(place / "runs") if RunReader(run).status is RunStatus.FINISHED
-        ]
+        spent_s = time.monotonic() - begin
+        runs = _finished(place / "runs")
         if len(runs) != 1:
             raise TrialFailed(
                 f"the trial {arm.name} of block {block} recorded {len(runs)} finished runs, not "
@@ -205,10 +205,18 @@ class Ablation:
                 "it keep its run where PROBE_DIR says",
                 place / "log.txt",
             )
-        trial = Done(
-            block, arm.name, str(runs[0].relative_to(self.folder)), time.monotonic() - begin
-        )
+        trial = Done(block, arm.name, str(runs[0].relative_to(self.folder)), spent_s)
         append_line(self.folder / "trials.jsonl", asdict(trial))
+
+
+def _finished(directory: Path) -> list[Path]:
+    """Finished runs; a training does not wait long for its recorder, late on a busy machine."""
+    runs, end_s = list_runs(directory), time.monotonic() + _SEAL_WAIT_S
+    while time.monotonic() < end_s and any(
+        RunReader(run).status is RunStatus.RUNNING for run in runs
+    ):
+        time.sleep(0.05)
+    return [run for run in runs if RunReader(run).status is RunStatus.FINISHED]
 
 
 def read_lines(file: Path, kind: Callable[..., _Line]) -> list[_Line]:

@@ -68,8 +68,7 @@ class RootFinder:
         self.roots: dict[int, Root] = {}
         self._kinds: list[KindListeners] = []
         self.discovery = Discovery(machine, self._hear)
-        self._quiet_from = 0  # the step since which nothing new has come
-        self._widened = False
+        self._quiet_from, self._widened = 0, False  # the step since which nothing new has come
         self._unseen = UnseenSteps()
         self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
@@ -142,17 +141,15 @@ class RootFinder:
         steps = self._machine.steps
         if not self.hash:
             self._identify_trained()
-        if not self._machine.forward_heard and not self._widened:
-            self._widened = True
+        if not (self._machine.forward_heard or self._widened):
+            self._widened, self._quiet_from = True, steps
             self.discovery.widen()
-            self._quiet_from = steps
         if steps - self._quiet_from >= (_QUIET_WAITING if self._waiting else _QUIET):
             self._waiting.clear()
             self._machine.evaluates = False
             self._machine.every_step = False
             self.discovery.disarm()
-            if not self._machine.forward_heard:  # nothing is called: all classes are many
-                self.discovery.is_wide = False
+            self.discovery.is_wide &= self._machine.forward_heard  # else to look again is in vain
 
     def listen_for(self, machine: PhaseStateMachine) -> None:
         """Tell ``machine`` of calls from now on, which tells threads apart."""
