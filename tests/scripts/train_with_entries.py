@@ -147,6 +147,53 @@ def hf(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     }
 
 
+def words_only(*words: str) -> Any:
+    """A tokenizer that knows these words; of the others, and first of all, ``?``."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    numbers = {word: number for number, word in enumerate(["?", *words])}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
+def of_a_trainer(folder: Path, entry: bool) -> dict[str, Any]:
+    """Arguments that the trainers built on transformers' have in common."""
+    return {
+        "output_dir": str(folder / f"out-{int(entry)}"),
+        "num_train_epochs": EPOCHS,
+        "per_device_train_batch_size": BATCH,
+        "gradient_accumulation_steps": ACCUMULATE,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "use_cpu": True,
+        "report_to": [],
+        "disable_tqdm": True,
+    }
+
+
+def trained(trainer: Any, entry: bool, fails: bool) -> dict[str, Any]:
+    """What such a trainer leaves."""
+    from transformers import TrainerCallback
+
+    class Between(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if fails and state.global_step == 4:
+                fail()
+
+    if entry:
+        from probe.integrations.hf import PhasewattCallback
+
+        trainer.add_callback(PhasewattCallback(name="entry"))
+    trainer.add_callback(Between())
+    trainer.train()
+    return {
+        "steps": trainer.state.global_step,
+        "state": trainer.state.log_history,
+        "weights": digest(trainer.model),
+    }
+
+
 def sentence_transformers(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     from datasets import Dataset
     from sentence_transformers import (
@@ -156,102 +203,36 @@ def sentence_transformers(folder: Path, entry: bool, fails: bool) -> dict[str, A
     )
     from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import TrainerCallback
 
     torch.manual_seed(0)
-    words = {word: number for number, word in enumerate(["?", "one", "two", "three"])}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    embedding = StaticEmbedding(tokenizer, embedding_dim=16)
+    embedding = StaticEmbedding(words_only("one", "two", "three"), embedding_dim=16)
     model = SentenceTransformer(modules=[embedding], device="cpu")
     pairs = {"first": ["one two"] * ROWS, "second": ["two three"] * ROWS, "label": [0.3] * ROWS}
-    callbacks: list[Any] = []
-    if entry:
-        from probe.integrations.hf import PhasewattCallback
-
-        callbacks.append(PhasewattCallback(name="entry"))
-
-    class Between(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if fails and state.global_step == 4:
-                fail()
-
-    arguments = SentenceTransformerTrainingArguments(
-        str(folder / f"out-{int(entry)}"),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH,
-        gradient_accumulation_steps=ACCUMULATE,
-        logging_steps=1,
-        save_strategy="no",
-        use_cpu=True,
-        report_to=[],
-        disable_tqdm=True,
-    )
     trainer = SentenceTransformerTrainer(
         model=model,
-        args=arguments,
+        args=SentenceTransformerTrainingArguments(**of_a_trainer(folder, entry)),
         train_dataset=Dataset.from_dict(pairs),
         loss=CosineSimilarityLoss(model),
-        callbacks=[*callbacks, Between()],
     )
-    trainer.train()
-    return {
-        "steps": trainer.state.global_step,
-        "state": trainer.state.log_history,
-        "weights": digest(model),
-    }
+    return trained(trainer, entry, fails)
 
 
 def trl(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
     from datasets import Dataset
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
     from trl import SFTConfig, SFTTrainer
 
     torch.manual_seed(0)
-    words = {word: number for number, word in enumerate(["?", "</s>", "one", "two", "three"])}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = words_only("</s>", "one", "two", "three")
     marks = {"eos_token": "</s>", "pad_token": "</s>", "unk_token": "?"}
-    sizes = {"vocab_size": len(words), "hidden_size": 32, "intermediate_size": 64}
-    model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, num_attention_heads=2, **sizes))
-    callbacks: list[Any] = []
-    if entry:
-        from probe.integrations.hf import PhasewattCallback
-
-        callbacks.append(PhasewattCallback(name="entry"))
-
-    class Between(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            if fails and state.global_step == 4:
-                fail()
-
-    arguments = SFTConfig(
-        str(folder / f"out-{int(entry)}"),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH,
-        gradient_accumulation_steps=ACCUMULATE,
-        logging_steps=1,
-        save_strategy="no",
-        use_cpu=True,
-        bf16=False,
-        report_to=[],
-        disable_tqdm=True,
-    )
+    sizes = {"vocab_size": 5, "hidden_size": 32, "intermediate_size": 64}
     trainer = SFTTrainer(
-        model,
-        args=arguments,
+        LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, num_attention_heads=2, **sizes)),
+        args=SFTConfig(bf16=False, **of_a_trainer(folder, entry)),
         train_dataset=Dataset.from_dict({"text": ["one two three two"] * ROWS}),
         processing_class=PreTrainedTokenizerFast(tokenizer_object=tokenizer, **marks),
-        callbacks=[*callbacks, Between()],
     )
-    trainer.train()
-    return {
-        "steps": trainer.state.global_step,
-        "state": trainer.state.log_history,
-        "weights": digest(model),
-    }
+    return trained(trainer, entry, fails)
 
 
 def pytorch_lightning(folder: Path, entry: bool, fails: bool) -> dict[str, Any]:
