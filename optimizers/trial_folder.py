@@ -8,13 +8,19 @@ import fcntl
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from probe.errors import ProbeError
+from probe.model import RunStatus
+from probe.store.reader import RunReader
 
 from .errors import UsageError
 
 _ATTEMPTS = 10_000
 _OF_A_RUN = ("PROBE_RUN", "PROBE_TASK", "PROBE_RESUME")  # each trial is a run of its own
+_SEAL_S, _TURN_S = 20.0, 0.05
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
@@ -55,6 +61,14 @@ def alone(folder: Path, what: str, host: str = "") -> Iterator[None]:
         except OSError:
             raise UsageError(f"another process runs the {what} in {folder}") from None
         yield
+
+
+def await_seal(run: Path) -> None:
+    """Wait for the recorder of a trial that is over: on a busy machine it writes its last later."""
+    end_s = time.monotonic() + _SEAL_S
+    with contextlib.suppress(ProbeError):
+        while RunReader(run).status is RunStatus.RUNNING and time.monotonic() < end_s:
+            time.sleep(_TURN_S)
 
 
 def trial_environment(runs: Path) -> dict[str, str]:

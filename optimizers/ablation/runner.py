@@ -30,12 +30,11 @@ from probe.store.reader import RunReader
 from probe.store.runs import list_runs
 
 from ..errors import UsageError
-from ..trial_folder import alone, end_with_parent, new_place, trial_environment
+from ..trial_folder import alone, await_seal, end_with_parent, new_place, trial_environment
 from .design import Arm, Design
 
 Say = Callable[[str], None]
 _STACK, _SEED = "{stack}", "{seed}"
-_SEAL_WAIT_S = 20.0
 _Line = TypeVar("_Line")
 
 
@@ -210,12 +209,9 @@ class Ablation:
 
 
 def _finished(directory: Path) -> list[Path]:
-    """Finished runs; a training does not wait long for its recorder, late on a busy machine."""
-    runs, end_s = list_runs(directory), time.monotonic() + _SEAL_WAIT_S
-    while time.monotonic() < end_s and any(
-        RunReader(run).status is RunStatus.RUNNING for run in runs
-    ):
-        time.sleep(0.05)
+    runs = list_runs(directory)
+    for run in runs:
+        await_seal(run)
     return [run for run in runs if RunReader(run).status is RunStatus.FINISHED]
 
 

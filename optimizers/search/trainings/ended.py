@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +13,12 @@ from probe.errors import ProbeError
 from probe.store.catalogue.labels import change_labels
 from probe.target import Target
 
+from ...trial_folder import await_seal
 from ..objective import Objective
 from ..outcome import Cost, Outcome, State
 from . import read_run
 
 LOG, RUNS = "log.txt", "runs"
-_TURN_S = 0.05
-_SEAL_S = 20.0  # a recorder on a busy machine writes its last
 _TAIL = 4096  # bytes of a log that may say why
 _LONGEST_WHY = 200
 _BY_SIGNAL = {signal.SIGKILL: " (the system does so where memory ends)"}
@@ -47,7 +45,7 @@ class OutcomeReader:
         run = read_run.only_run(place / RUNS)
         joules = None
         if run is not None:
-            _await_seal(run)
+            await_seal(run)
             _archive(run)
             with contextlib.suppress(ProbeError):
                 joules = read_run.cost_of(run).joules
@@ -124,13 +122,6 @@ class OutcomeReader:
 
     def _relative(self, run: Path | None) -> str | None:
         return None if run is None else os.path.relpath(run, self._folder)
-
-
-def _await_seal(run: Path) -> None:
-    end = time.monotonic() + _SEAL_S
-    with contextlib.suppress(ProbeError):
-        while not read_run.has_ended(run) and time.monotonic() < end:
-            time.sleep(_TURN_S)
 
 
 def _archive(run: Path) -> None:

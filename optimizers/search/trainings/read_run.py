@@ -13,7 +13,7 @@ from probe.compare.groups import Campaign
 from probe.compare.read_energy import Measured
 from probe.compare.read_run import MARK, Recording
 from probe.errors import ProbeError
-from probe.model import Provenance, RunStatus
+from probe.model import Provenance
 from probe.store.live import read_live
 from probe.store.reader import RunReader
 from probe.store.runs import list_runs
@@ -47,11 +47,6 @@ def only_run(directory: Path) -> Path | None:
     """The run in a training's own directory; None if there is none, or several."""
     runs = list_runs(directory)
     return runs[0] if len(runs) == 1 else None
-
-
-def has_ended(run: Path) -> bool:
-    """Whether the run is sealed. Raises StoreError."""
-    return RunReader(run).status is not RunStatus.RUNNING
 
 
 def to_target(run: Path, target: Target) -> Cost | None:
