@@ -14,7 +14,6 @@ from pathlib import Path
 
 from probe.errors import ProbeError
 from probe.model import RunStatus
-from probe.store.reader import RunReader
 
 from .errors import UsageError
 
@@ -65,6 +64,8 @@ def alone(folder: Path, what: str, host: str = "") -> Iterator[None]:
 
 def await_seal(run: Path) -> None:
     """Wait for the recorder of a trial that is over: on a busy machine it writes its last later."""
+    from probe.store.reader import RunReader  # usage errors come before slow imports
+
     end_s = time.monotonic() + _SEAL_S
     with contextlib.suppress(ProbeError):
         while RunReader(run).status is RunStatus.RUNNING and time.monotonic() < end_s:

@@ -1,8 +1,9 @@
-"""One side of a pair of real trainings, of which the other side is cheaper in three phases.
+"""Pairs of real trainings, of which the other side is cheaper in three phases.
 
-    python train_pair.py KIND SIDE RUNS CLASSIFY
+    python train_pair.py KIND RUNS CLASSIFY
 
-KIND is cnn, gpt, lstm, two_models or ranks. The base waits for its data, computes its activations
+KIND is cnn, gpt, lstm, two_models or ranks. The sides take turns, so that an hour in which the
+machine is slower belongs to both. The base waits for its data, computes its activations
 again in backward and steps weight by weight; ``other`` does none of that. Models, data and numbers
 of steps are the same, so all of the gain is in data, recompute and optimizer.
 """
@@ -23,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import probe
 
-STEPS, BATCH, WAIT_S = 60, 16, 0.0005
+STEPS, BATCH, WAIT_S = 80, 16, 0.0005
 
 
 class Samples(Dataset[Any]):
@@ -114,14 +115,17 @@ KINDS: dict[str, tuple[Callable[[bool], Stack], tuple[int, ...], int]] = {
 }
 
 
-def main(kind: str, side: str, runs: int, classify: bool) -> None:
+def main(kind: str, runs: int, classify: bool) -> None:
     torch.set_num_threads(1)
     if kind == "ranks":
         torch.distributed.init_process_group("gloo")
     # The first run of a process loads what the others find loaded.
-    train(kind, "warm", 0, is_base=side == "base", classify=classify)
+    for is_base in (True, False):
+        train(kind, "warm", 0, is_base=is_base, classify=classify)
     for seed in range(runs):
-        train(kind, f"{kind}-{side}", seed, is_base=side == "base", classify=classify)
+        for is_base in (True, False):
+            side = "base" if is_base else "other"
+            train(kind, f"{kind}-{side}", seed, is_base=is_base, classify=classify)
     if kind == "ranks":
         torch.distributed.destroy_process_group()
 
@@ -160,4 +164,4 @@ def steps(models: list[Any], optimizers: list[Any], x: Any, labels: Any) -> Iter
 
 if __name__ == "__main__":
     assert os.environ.get("PROBE_DIR"), "say where the runs go: PROBE_DIR"
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "1")
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "1")
