@@ -57,7 +57,9 @@ def done(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("blocks", [1, pytest.param(2, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "blocks", [1, pytest.param(2, marks=[pytest.mark.full, pytest.mark.alone])]
+)
 def test_an_ablation_that_is_killed_goes_on(
     blocks: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ def test_framework(tmp_path: Path, stack: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.alone  # its seconds are to be within 10 % of the loop's own
 @pytest.mark.parametrize("loop", ["accelerate", "transformers", "lightning", "fabric"])
 def test_loop_beside_its_own_count(tmp_path: Path, loop: str) -> None:
     need({"fabric": "lightning"}.get(loop, loop))
