@@ -32,6 +32,7 @@ def compare(
     directory: str | Path | None = None,
     target: str | Target | None = None,
     tolerance: float = TOLERANCE,
+    same_task: bool = False,
 ) -> ComparisonReport:
     """Compare runs with a base.
 
@@ -41,6 +42,7 @@ def compare(
         directory: where runs are kept (``./runs``).
         target: ``"loss<=0.5"``; by default the one that the runs were given.
         tolerance: a gain does not count if the final quality is worse by more than this share.
+        same_task: compare different models that do the same job, held to their quality.
 
     Raises:
         UsageError: a side does not exist, did not finish, or mixes what cannot be mixed.
@@ -48,4 +50,5 @@ def compare(
     """
     from .groups import Campaign
 
-    return Campaign.of(base, others, directory=directory, target=target).compared(tolerance)
+    campaign = Campaign.of(base, others, directory=directory, target=target)
+    return campaign.compared(tolerance, same_task=same_task)

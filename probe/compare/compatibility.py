@@ -19,15 +19,21 @@ _WORDS = {
 }
 
 
-def differences(base: Sequence[Trial], other: Sequence[Trial], *, targeted: bool) -> list[str]:
+def differences(
+    base: Sequence[Trial], other: Sequence[Trial], *, targeted: bool, same_task: bool = False
+) -> list[str]:
     """One line for everything that must agree and does not; what a run does not tell is let pass.
 
     Args:
         targeted: the comparison has a target of its own, so that of the runs does not matter.
+        same_task: models may differ, if each run tells how good it became.
     """
     lines = []
     for name, words in _WORDS.items():
         if name == "target" and targeted:
+            continue
+        if name == "model" and same_task:
+            lines += _without_quality([*base, *other])
             continue
         base_values, other_values = (_values(side, name) for side in (base, other))
         if base_values and other_values and base_values != other_values:
@@ -35,6 +41,23 @@ def differences(base: Sequence[Trial], other: Sequence[Trial], *, targeted: bool
     if not targeted and not lines:
         lines += _uneven_steps(base, other)
     return lines
+
+
+def are_other_models(base: Sequence[Trial], other: Sequence[Trial]) -> bool:
+    """True if both sides tell their model, and it is not the same."""
+    base_models, other_models = _values(base, "model"), _values(other, "model")
+    return bool(base_models and other_models and base_models != other_models)
+
+
+def _without_quality(trials: Sequence[Trial]) -> list[str]:
+    """Where models may differ, only their quality says that they do the same job."""
+    unknown = next((trial.id for trial in trials if trial.quality is None), None)
+    if unknown is None:
+        return []
+    return [
+        f"how good the models became is not known of {unknown}: log one metric in all runs, such "
+        "as run.log(eval_loss=…)"
+    ]
 
 
 def _uneven_steps(base: Sequence[Trial], other: Sequence[Trial]) -> list[str]:

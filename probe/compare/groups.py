@@ -16,7 +16,7 @@ from ..target import Target
 from . import compatibility
 from .comparison import compare
 from .model import ComparisonReport, StageEnd
-from .progress import judged_by
+from .progress import is_of_evaluation, judged_by
 from .read_run import MARKS, Recording, median_run
 from .run_record import Trial
 from .sides import Question, Side
@@ -26,7 +26,8 @@ from .sides import Question, Side
 class Campaign:
     """Sides with their trials; the first one is the base.
 
-    ``left_out`` and ``remarks`` are lines about runs that are not or not wholly in it.
+    ``left_out`` and ``remarks`` are lines about runs that are not or not wholly in it;
+    ``of_evaluation``: by its name, the metric by which they are judged is of an evaluation.
     """
 
     sides: Sequence[Side]
@@ -35,6 +36,7 @@ class Campaign:
     marks: Mapping[float, float | None]
     left_out: Sequence[str]
     remarks: Sequence[str] = ()
+    of_evaluation: bool = True
 
     @classmethod
     def of(
@@ -112,6 +114,7 @@ class Campaign:
                     f"it logged {names}"
                 )
         judged = (asked.metric, asked.higher) if asked else _judged(every)
+        qualities = [run.quality(*judged) for run in every] if judged else []
         marks = _marks(read[0][1], asked, judged)
         return cls(
             [
@@ -123,6 +126,7 @@ class Campaign:
             marks,
             lines,
             remarks,
+            all(is_of_evaluation(quality.metric) for quality in qualities if quality is not None),
         )
 
     def question(self, tolerance: float) -> Question:
@@ -145,8 +149,11 @@ class Campaign:
             )
         return lines
 
-    def compared(self, tolerance: float) -> ComparisonReport:
-        """The comparison. Raises UsageError if a side mixes what differs."""
+    def compared(self, tolerance: float, *, same_task: bool = False) -> ComparisonReport:
+        """The comparison; ``same_task``: of models that may differ, held to their quality.
+
+        Raises UsageError if a side mixes what differs.
+        """
         base, others = self.sides[0], self.sides[1:]
         targeted = self.target is not None
         for side in self.sides:
@@ -154,16 +161,39 @@ class Campaign:
             if mixed:
                 raise UsageError(f"the runs of {side.name!r} are of several kinds: {mixed[0]}")
         problems = [
-            compatibility.differences(base.trials, side.trials, targeted=targeted)
+            compatibility.differences(
+                base.trials, side.trials, targeted=targeted, same_task=same_task
+            )
             for side in others
         ]
+        other_models = [
+            side.name for side in others if compatibility.are_other_models(base.trials, side.trials)
+        ]
+        warnings = self.warnings() + self._about_models(other_models, same_task)
         return replace(
             compare(base, others, self.question(tolerance), problems),
             early_ends_at=[StageEnd(share, value) for share, value in self.marks.items()],
             tolerance_percent=100 * tolerance,
             left_out=self.left_out,
-            warnings=self.warnings(),
+            warnings=warnings,
         )
+
+    def _about_models(self, sides: Sequence[str], same_task: bool) -> list[str]:
+        """Lines about sides that trained another model than the base."""
+        if not sides:
+            return []
+        if not same_task:
+            return ["models that do the same job are compared with --same-task, by their quality"]
+        lines = [
+            f"{', '.join(sides)}: another model than the base's, taken to do the same job; it is "
+            "held to its quality"
+        ]
+        if self.judged is not None and not self.of_evaluation:
+            lines.append(
+                f"{self.judged[0]} may be of training data, where a larger model is better than it "
+                "is elsewhere: log eval_loss or eval_accuracy"
+            )
+        return lines
 
 
 def find_side(reference: str, directory: Path, left_out: list[str]) -> list[Path]:

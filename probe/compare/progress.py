@@ -140,5 +140,10 @@ def judged_by(logged: Logged) -> tuple[str, bool] | None:
     return None
 
 
+def is_of_evaluation(metric: str) -> bool:
+    """Whether a metric's name says that it is of an evaluation."""
+    return metric.startswith(tuple(prefix for prefix in _PREFIXES if prefix))
+
+
 def _from(begin_ns: int, time_ns: Times) -> Times:
     return np.maximum.accumulate(np.append(np.int64(begin_ns), time_ns).astype(np.int64))

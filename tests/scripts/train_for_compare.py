@@ -3,7 +3,8 @@
     python train_for_compare.py NAME SEED STEPS JSON
 
 JSON may hold: data_ms, forward_ms, backward_ms (a step's), target, final (the last quality),
-reach (evaluations until it is reached), dataset, width (of the model, for its hash), samples.
+reach (evaluations until it is reached), silent (no quality is logged), dataset, width (of the
+model, for its hash), samples.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main(name: str, seed: int, steps: int, given: dict) -> None:
                 with run.phase(phase):
                     time.sleep(mean * chance.uniform(0.8, 1.2) / 1e3)
             run.log(samples=32)
-            if (step + 1) % (steps // evaluations) == 0:
+            if not given.get("silent") and (step + 1) % (steps // evaluations) == 0:
                 done = (step + 1) / (steps // evaluations)
                 run.log(eval_accuracy=min(final, 0.3 + (0.8 - 0.3) * done / reach))
     if rig is not None:

@@ -15,6 +15,7 @@ EXAMPLES = (
     "probe compare baseline faster       all runs of each name",
     'probe compare baseline faster bf16 --target "loss<=2.5"',
     "probe compare 20261124-1033 latest --format html -o gains.html",
+    "probe compare wide narrow --same-task      another model that does the same job",
     "probe compare main pull-request --fail-if 'energy > +3 %'      exit code 3 if it is exceeded",
 )
 EXCEEDED = 3
@@ -39,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="PERCENT",
         help="how much worse the final quality may be, in percent (default 0.5)",
+    )
+    parser.add_argument(
+        "--same-task",
+        action="store_true",
+        help="compare models that differ but do the same job, such as a pruned one, held to their "
+        "quality",
     )
     parser.add_argument(
         "--fail-if",
@@ -72,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
         directory=options.dir,
         target=options.target,
         tolerance=TOLERANCE if options.quality is None else options.quality / 100,
+        same_task=options.same_task,
     )
     judgements = [judged(limit, other) for limit in limits for other in report.comparisons]
     width, _ = terminal(to_file=options.output is not None)

@@ -253,6 +253,32 @@ def test_what_is_not_comparable_is_named(given: dict[str, Any], said: str, plain
     assert one["reason"].startswith(f"not comparable: {said}")
 
 
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"forward_ms": 6.0}, "one run a side"),
+        ({"forward_ms": 6.0, "final": 0.6}, "quality: accuracy is 33 % worse"),
+        ({"forward_ms": 6.0, "silent": True}, "not comparable: how good the models became is not"),
+        ({"forward_ms": 6.0, "dataset": "another"}, "not comparable: other data: "),
+    ],
+)
+def test_other_models_of_the_same_task_are_held_to_their_quality(
+    given: dict[str, Any], reason: str, plain: Path
+) -> None:
+    name = "narrow-" + "-".join(given)
+    target = None if "silent" in given else "accuracy>=0.75"
+    train(plain, name, 0, steps=20, width=3, target=target, **given)
+    report = compared(plain, "base", name, "--same-task")
+    (one,) = report["comparisons"]
+    assert one["reason"].startswith(reason), one["reason"]
+    assert one["per_sample"]["gain_s"] > 0.15e-3  # 12 ms of a step's 54, for 32 samples
+    assert any("taken to do the same job" in line for line in report["warnings"])
+    assert not any("may be of training data" in line for line in report["warnings"])
+    refused = compared(plain, "base", name)
+    assert not refused["comparisons"][0]["comparable"]
+    assert any("compared with --same-task" in line for line in refused["warnings"])
+
+
 def test_other_hardware_is_named(runs: Path, tmp_path: Path) -> None:
     place = tmp_path / "rig"
     place.mkdir()
