@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt $(COMPILED)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,examples,bench,dashboard,exporters,frameworks,reports,search,trackers]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,examples,bench,dashboard,exporters,frameworks,reports,search,techniques,trackers]'
 	touch $@
 
 # What the demo needs and no more, unless everything is there already.

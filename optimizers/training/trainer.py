@@ -95,7 +95,7 @@ class Trainer:
             batch_size: |B|, over all ranks.
             optimizer: ``optimizer(parameters, lr=…)``; AdamW as in the paper's §IV-B.
             evaluate: gives metrics, called every ``eval_every`` samples and at the end;
-                with the technique ``ema`` of the averaged weights.
+                with ``ema`` or ``schedule_free`` of the averaged weights.
             target: ``"accuracy>=0.95"``: end when two evaluations in a row meet it.
             budget: end earlier, when so much time, energy or memory is used up.
             snapshots, snapshot_every: where the state is saved, every so many steps.
@@ -205,7 +205,7 @@ class Trainer:
     def fit(self, *, resume: bool = False) -> Result:
         """Train until a budget is used up or the target is reached.
 
-        With the technique ``ema`` the model then holds the averaged weights.
+        With ``ema`` or ``schedule_free`` the model then holds the averaged weights.
 
         Args:
             resume: continue from the newest snapshot, if there is one, with as many ranks as saved

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ...plan import Plan
-from ..weight_average import WeightAverage
+from ..weight_average import Average
 
 MakeOptimizer = Callable[..., torch.optim.Optimizer]  # (parameters, lr=…, **arguments)
 
@@ -33,7 +33,7 @@ class Engine(Protocol):
     module: nn.Module  # the user's, prepared
     model: nn.Module  # what the loss calls
     optimizer: torch.optim.Optimizer  # whose rate is set
-    average: WeightAverage | None  # of the weights, where the plan asks for one
+    average: Average | None  # of the weights, where the plan asks for one
 
     def micro_batch(self, *, last: bool) -> AbstractContextManager[Any]:
         """Around forward and backward of one micro-batch; ranks average in the last one."""

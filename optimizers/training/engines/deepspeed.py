@@ -53,7 +53,7 @@ class ZeroEngine:
             model=self.module, optimizer=optimizer, config=configuration(plan, micro_batch)
         )
         self.model = self._engine
-        self.average = average_of(plan, self.module, parameters)
+        self.average = average_of(plan, self.module, parameters, self.optimizer)
 
     @contextlib.contextmanager
     def micro_batch(self, *, last: bool) -> Any:

@@ -52,7 +52,7 @@ class PlainEngine:
             self.optimizer, self._stepped = self._masters.optimizer, self._masters.copies
         else:
             self.optimizer, self._stepped = optimizer_of(self._parameters), self._parameters
-        self.average = average_of(plan, self.module, self._stepped)
+        self.average = average_of(plan, self.module, self._stepped, self.optimizer)
         self.model: Any = self._distributed() if plan.world > 1 else self.module
         self._scaler = torch.amp.GradScaler(plan.device) if precision.scaled else None
         self._communication: Communication | None = None

@@ -22,6 +22,7 @@ ALONE = [
     "ema",
     "ema(mode=equal,start=0.3)",
     "muon",
+    "schedule_free",
     "resizing",
     "sequence",
     "freezing",
@@ -33,12 +34,14 @@ TOGETHER = f"{IN_HALF},sam(every=3)"
 ALONE_AND_TOGETHER = [
     TOGETHER,
     *(pytest.param(text, marks=pytest.mark.full) for text in ALONE),
+    pytest.param("schedule_free,precision(dtype=bf16,mode=master)", marks=pytest.mark.full),
     pytest.param(f"{IN_HALF},precision(dtype=bf16,mode=master)", marks=pytest.mark.full),
 ]
 PAIRED = [
     "schedule(shape=rex)",
     "ema",
     "muon",
+    "schedule_free",
     "resizing(delay=0)",
     "sequence(full=0.8)",
     "freezing",
