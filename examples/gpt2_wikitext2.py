@@ -33,6 +33,7 @@ options.add_argument(
 options.add_argument("--bpe", help="folder with GPT-2's vocab.json and merges.txt")
 options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
 options.add_argument("--samples", type=int, help="windows to train on; tiny: 1,500")
+options.add_argument("--eval-every", type=int, help="windows between evaluations; a sixth of all")
 options.add_argument("--batch", type=int, help="32; tiny: 16")
 options.add_argument("--lr", type=float, help="1e-4 as in the paper; tiny: 2e-3")
 options.add_argument("--target", help="end at, for example, 'perplexity<=8'")
@@ -86,7 +87,7 @@ def main():
         batch_size=batch,
         lr=args.lr or (2e-3 if tiny else 1e-4),
         evaluate=evaluate,
-        eval_every=max(batch, samples // 6),
+        eval_every=args.eval_every or max(batch, samples // 6),
         target=args.target,
         seed=args.seed,
         name=f"{'gpt-tiny' if tiny else 'gpt2'}-{stack.name}",

@@ -33,6 +33,7 @@ options.add_argument(
 )
 options.add_argument("--size", choices=["full", "tiny"], help="full on a GPU, else tiny")
 options.add_argument("--samples", type=int, help="images to train on; tiny: 4 epochs")
+options.add_argument("--eval-every", type=int, help="images between evaluations; an epoch")
 options.add_argument("--batch", type=int, help="128; tiny: 64")
 options.add_argument("--lr", type=float, help="1e-4 as in the paper; tiny: 3e-3")
 options.add_argument("--target", help="end at, for example, 'accuracy>=0.9'")
@@ -80,7 +81,7 @@ def main():
         batch_size=batch,
         lr=args.lr or (3e-3 if tiny else 1e-4),
         evaluate=evaluate,
-        eval_every=min(len(train), samples),
+        eval_every=args.eval_every or min(len(train), samples),
         target=args.target,
         seed=args.seed,
         data_name=data.name,

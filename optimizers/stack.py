@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import entry_points
 from typing import Any
 
-from . import paper, stack_text, techniques
+from . import paper, recommended, stack_text, techniques
 from .errors import TechniqueRefused
 from .plan import Plan
 from .technique import Technique
@@ -51,6 +51,20 @@ class Stack:
         table says what differs from the paper.
         """
         return cls._from_paper({})
+
+    @classmethod
+    def recommended(cls, device: str, kind: str) -> Stack:
+        """The stack that paid for a kind of model where it was measured (docs/CARDS.md).
+
+        Args:
+            device: ``cpu``.
+            kind: ``convolutional`` or ``transformer``.
+
+        Raises:
+            UsageError: nothing was measured for it.
+            TechniqueRefused: a package that it needs is not installed.
+        """
+        return cls.of(recommended.stack_text(device, kind))
 
     @classmethod
     def of(cls, text: str) -> Stack:

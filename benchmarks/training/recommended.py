@@ -1,0 +1,117 @@
+"""Does the recommended stack of a kind of model pay: time to the quality of the baseline.
+
+    python -m benchmarks.training.recommended --data FOLDER            both tasks, six seeds
+    python -m benchmarks.training.recommended --data FOLDER --tasks gpt2 --seeds 3
+
+FOLDER has ``cifar10/`` and ``wikitext-2/`` as the examples take them. Each seed trains the baseline
+and the stack, one after the other in turns, in fresh processes and until the target is reached,
+which every baseline of other seeds reached. The verdict is that of ``probe compare``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.harness.results import ROOT, save
+from optimizers.recommended import stack_text
+from probe.compare import compare
+from probe.compare.formats import render
+from probe.compare.model import ComparisonReport
+
+FIRST_SEED = 100  # cards that the stacks were chosen by had those below
+TIMEOUT_S = 900
+
+
+class Task(NamedTuple):
+    """What is trained; the target is one that the baseline reaches in most of its samples."""
+
+    kind: str
+    example: str
+    data: str
+    samples: int
+    eval_every: int
+    target: str
+
+
+TASKS = {
+    "resnet": Task(
+        "convolutional", "resnet50_cifar10.py", "cifar10", 48_000, 3_200, "accuracy>=0.5"
+    ),
+    "gpt2": Task("transformer", "gpt2_wikitext2.py", "wikitext-2", 3_200, 160, "perplexity<=11"),
+}
+
+
+def train(task: Task, stack: str, seed: int, data: Path, runs: Path, scale: float) -> None:
+    """One training into a folder of runs."""
+    words = [
+        *(str(ROOT / "examples" / task.example), "--size", "tiny", "--stack", stack),
+        *("--data", str(data / task.data), "--seed", str(seed), "--target", task.target),
+        *("--samples", str(round(task.samples * scale)), "--eval-every", str(task.eval_every)),
+    ]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=os.environ | {"PROBE_DIR": str(runs)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(words)} failed:\n{done.stderr[-2000:]}")
+
+
+def measure(task: Task, seeds: int, data: Path, scale: float) -> ComparisonReport:
+    """Train all pairs of a task and compare them."""
+    stack = stack_text("cpu", task.kind)
+    with tempfile.TemporaryDirectory() as folder:
+        sides = [Path(folder) / "baseline", Path(folder) / "recommended"]
+        for number in range(seeds):
+            pairs = [*zip(("baseline", stack), sides, strict=True)]
+            for chosen, runs in pairs if number % 2 == 0 else pairs[::-1]:
+                train(task, chosen, FIRST_SEED + number, data, runs, scale)
+        found = [",".join(str(run) for run in sorted(side.iterdir())) for side in sides]
+        return compare(found[0], [found[1]], directory=folder, target=task.target)
+
+
+def figures(report: ComparisonReport) -> dict[str, Any]:
+    """What is kept of a comparison."""
+    (one,) = report.to_dict()["comparisons"]  # type: ignore[misc,index]
+    kept = ("time_s", "memory_bytes", "energy_j", "quality", "verdict", "reason", "runs", "paired")
+    return {name: one[name] for name in kept}  # type: ignore[index,call-overload]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with cifar10/ and wikitext-2/")
+    parser.add_argument("--tasks", default=",".join(TASKS))
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the samples, for a trial")
+    asked = parser.parse_args()
+    missing = [TASKS[name].data for name in asked.tasks.split(",") if name in TASKS]
+    missing = [each for each in missing if asked.data is None or not (asked.data / each).is_dir()]
+    if unknown := set(asked.tasks.split(",")) - set(TASKS):
+        parser.error(f"no task {min(unknown)!r}: there are {', '.join(TASKS)}")
+    if missing:
+        parser.error(f"--data: name the folder that holds {' and '.join(missing)}")
+    result: dict[str, Any] = {"seeds": asked.seeds, "tasks": {}}
+    for name in asked.tasks.split(","):
+        task, began = TASKS[name], time.monotonic()
+        report = measure(task, asked.seeds, asked.data, asked.scale)
+        minutes = (time.monotonic() - began) / 60
+        print(f"\n{name}: {stack_text('cpu', task.kind)}, to {task.target}, {minutes:.1f} min\n")
+        print(render(report, "text"))
+        stack = stack_text("cpu", task.kind)
+        result["tasks"][name] = {**task._asdict(), "stack": stack, "minutes": minutes}
+        result["tasks"][name] |= figures(report)
+    save("training/recommended", result)
+
+
+if __name__ == "__main__":
+    main()
