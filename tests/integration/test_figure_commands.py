@@ -51,6 +51,10 @@ SMALL: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "long_runs.virtual_day": (("--hours", "0.2"), r"growth_mib +\d"),
     "loops": (("plain", "--way", "watch()"), r"right: 1 of 1"),
+    "training.recommended": (
+        ("--data", "TEXTS", "--tasks", "gpt2", "--seeds", "1", "--scale", "0.1"),
+        r"gpt2: muon.*to perplexity",
+    ),
     "training.search": (("--repeats", "1", "--budget", "40"), r"repeat +default +random"),
 }
 # What these do is measured elsewhere: one installs from the internet, and a card's stages run on
@@ -66,6 +70,15 @@ def named() -> set[str]:
     return modules | {path.replace("/", ".") for path in paths}
 
 
+def texts(folder: Path) -> Path:
+    """A folder with plain text where WikiText-2 would be."""
+    place = folder / "data" / "wikitext-2"
+    place.mkdir(parents=True)
+    for name in ("valid", "test"):
+        (place / f"{name}.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 400)
+    return place.parent
+
+
 def test_each_has_a_small_size_here() -> None:
     assert named() - ELSEWHERE == SMALL.keys()
 
@@ -79,10 +92,14 @@ def test_it_runs_and_prints_its_figures(module: str, tmp_path: Path) -> None:
         elif not entry.name.startswith("."):
             (tmp_path / entry.name).symlink_to(entry)
     arguments, shown = SMALL[module]
-    wave = square_wave(tmp_path) if "WAVE" in arguments else ""
+    given = {}
+    if "WAVE" in arguments:
+        given["WAVE"] = str(square_wave(tmp_path))
+    if "TEXTS" in arguments:
+        given["TEXTS"] = str(texts(tmp_path))
     done = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{module}"]
-        + [str(wave) if word == "WAVE" else word for word in arguments],
+        + [given.get(word, word) for word in arguments],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,
