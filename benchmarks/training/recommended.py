@@ -1,11 +1,12 @@
 """Does the recommended stack of a kind of model pay: time to the quality of the baseline.
 
-    python -m benchmarks.training.recommended --data FOLDER            both tasks, six seeds
+    python -m benchmarks.training.recommended --data FOLDER            all tasks, six seeds
     python -m benchmarks.training.recommended --data FOLDER --tasks gpt2 --seeds 3
 
-FOLDER has ``cifar10/`` and ``wikitext-2/`` as the examples take them. Each seed trains the baseline
-and the stack, one after the other in turns, in fresh processes and until the target is reached,
-which every baseline of other seeds reached. The verdict is that of ``probe compare``.
+FOLDER has ``cifar10/`` and ``wikitext-2/`` as the examples take them; the third task, on which no
+choice rested, is of scikit-learn's digits. Each seed trains the baseline and the stack, in turns,
+in fresh processes and until the target is reached. The budget of samples is larger than a baseline
+needs, for one that misses the target ends the comparison. The verdict is that of ``probe compare``.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from probe.compare import compare
 from probe.compare.formats import render
 from probe.compare.model import ComparisonReport
 
-FIRST_SEED = 100  # cards that the stacks were chosen by had those below
+FIRST_SEED = 200  # cards that the stacks were chosen by had those below
 TIMEOUT_S = 900
 
 
 class Task(NamedTuple):
-    """What is trained; the target is one that the baseline reaches in most of its samples."""
+    """What is trained, and until when."""
 
     kind: str
     example: str
-    data: str
+    data: str  # its folder; "": what the example trains on without any
     samples: int
     eval_every: int
     target: str
@@ -44,15 +45,17 @@ TASKS = {
     "resnet": Task(
         "convolutional", "resnet50_cifar10.py", "cifar10", 48_000, 3_200, "accuracy>=0.5"
     ),
-    "gpt2": Task("transformer", "gpt2_wikitext2.py", "wikitext-2", 4_800, 160, "perplexity<=16"),
+    "gpt2": Task("transformer", "gpt2_wikitext2.py", "wikitext-2", 19_200, 160, "perplexity<=16"),
+    "digits": Task("convolutional", "resnet50_cifar10.py", "", 9_600, 640, "accuracy>=0.95"),
 }
 
 
-def train(task: Task, stack: str, seed: int, data: Path, runs: Path, scale: float) -> None:
+def train(task: Task, stack: str, seed: int, data: Path | None, runs: Path, scale: float) -> None:
     """One training into a folder of runs."""
     words = [
         *(str(ROOT / "examples" / task.example), "--size", "tiny", "--stack", stack),
-        *("--data", str(data / task.data), "--seed", str(seed), "--target", task.target),
+        *(("--data", str(data / task.data)) if task.data else ()),
+        *("--seed", str(seed), "--target", task.target),
         *("--samples", str(round(task.samples * scale)), "--eval-every", str(task.eval_every)),
     ]
     done = subprocess.run(
@@ -67,7 +70,7 @@ def train(task: Task, stack: str, seed: int, data: Path, runs: Path, scale: floa
         sys.exit(f"{' '.join(words)} failed:\n{done.stderr[-2000:]}")
 
 
-def measure(task: Task, seeds: int, data: Path, scale: float) -> ComparisonReport:
+def measure(task: Task, seeds: int, data: Path | None, scale: float) -> ComparisonReport:
     """Train all pairs of a task and compare them."""
     stack = stack_text("cpu", task.kind)
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +98,11 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the samples, for a trial")
     asked = parser.parse_args()
     missing = [TASKS[name].data for name in asked.tasks.split(",") if name in TASKS]
-    missing = [each for each in missing if asked.data is None or not (asked.data / each).is_dir()]
+    missing = [
+        each
+        for each in missing
+        if each and (asked.data is None or not (asked.data / each).is_dir())
+    ]
     if unknown := set(asked.tasks.split(",")) - set(TASKS):
         parser.error(f"no task {min(unknown)!r}: there are {', '.join(TASKS)}")
     if missing:
