@@ -46,7 +46,7 @@ TASKS = {
         "convolutional", "resnet50_cifar10.py", "cifar10", 48_000, 3_200, "accuracy>=0.5"
     ),
     "gpt2": Task("transformer", "gpt2_wikitext2.py", "wikitext-2", 19_200, 160, "perplexity<=16"),
-    "digits": Task("convolutional", "resnet50_cifar10.py", "", 9_600, 640, "accuracy>=0.95"),
+    "digits": Task("convolutional", "resnet50_cifar10.py", "", 38_400, 640, "accuracy>=0.95"),
 }
 
 
