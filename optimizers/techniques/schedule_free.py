@@ -96,6 +96,8 @@ def like(users: torch.optim.Optimizer, factor: float = 1.0) -> torch.optim.Optim
         what = f"{kind.__name__} with {odd[0]}" if odd else kind.__name__
         what = f"{what} with weight decay in its gradient" if coupled else what
         raise TechniqueRefused(f"schedule_free has no form of {what}; use AdamW or SGD")
+    if any("betas" in group and not group["betas"][0] > 0 for group in groups):
+        raise TechniqueRefused("schedule_free averages by the first beta: give one above 0")
     is_sgd = kind is torch.optim.SGD
     names = ("params", "weight_decay", *(("momentum",) if is_sgd else ("betas", "eps")))
     own = [{name: group[name] for name in names} for group in groups]

@@ -129,6 +129,7 @@ def test_parameter_groups_keep_their_settings():
     [
         (lambda p, lr: torch.optim.RMSprop(p, lr=lr), "no form of RMSprop"),
         (lambda p, lr: torch.optim.AdamW(p, lr=lr, amsgrad=True), "no form of AdamW with amsgrad"),
+        (lambda p, lr: torch.optim.AdamW(p, lr=lr, betas=(0.0, 0.9)), "give one above 0"),
         (
             lambda p, lr: torch.optim.Adam(p, lr=lr, weight_decay=0.1),
             "no form of Adam with weight decay in its gradient",
