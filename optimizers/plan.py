@@ -138,7 +138,7 @@ class Plan:
     compression: Callable[[nn.Module, Wire], Communication] | None = None  # in DDP's place
     activations: ActivationBudget | None = None
     averaging: Averaging | None = None
-    evaluates_steps_average: bool = False  # that of a schedule-free optimizer
+    evaluates_optimizers_average: bool = False  # the one that a schedule-free optimizer keeps
     freezing: Freezing | None = None
     sharpness: Sharpness | None = None
     batches: tuple[ChangeBatch, ...] = ()  # changes of each batch, in order

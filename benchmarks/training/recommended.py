@@ -70,17 +70,18 @@ def train(task: Task, stack: str, seed: int, data: Path | None, runs: Path, scal
         sys.exit(f"{' '.join(words)} failed:\n{done.stderr[-2000:]}")
 
 
-def measure(task: Task, seeds: int, data: Path | None, scale: float) -> ComparisonReport:
+def measure(
+    task: Task, stack: str, seeds: int, data: Path | None, scale: float
+) -> ComparisonReport:
     """Train all pairs of a task and compare them."""
-    stack = stack_text("cpu", task.kind)
     with tempfile.TemporaryDirectory() as folder:
         sides = [Path(folder) / "baseline", Path(folder) / "recommended"]
         for number in range(seeds):
-            pairs = [*zip(("baseline", stack), sides, strict=True)]
-            for chosen, runs in pairs if number % 2 == 0 else pairs[::-1]:
-                train(task, chosen, FIRST_SEED + number, data, runs, scale)
-        found = [",".join(str(run) for run in sorted(side.iterdir())) for side in sides]
-        return compare(found[0], [found[1]], directory=folder, target=task.target)
+            pair = [*zip(("baseline", stack), sides, strict=True)]
+            for name, runs in pair if number % 2 == 0 else pair[::-1]:
+                train(task, name, FIRST_SEED + number, data, runs, scale)
+        base, other = (",".join(str(run) for run in sorted(side.iterdir())) for side in sides)
+        return compare(base, [other], directory=folder, target=task.target)
 
 
 def figures(report: ComparisonReport) -> dict[str, Any]:
@@ -97,24 +98,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--scale", type=float, default=1.0, help="of the samples, for a trial")
     asked = parser.parse_args()
-    missing = [TASKS[name].data for name in asked.tasks.split(",") if name in TASKS]
-    missing = [
-        each
-        for each in missing
-        if each and (asked.data is None or not (asked.data / each).is_dir())
-    ]
-    if unknown := set(asked.tasks.split(",")) - set(TASKS):
+    names = asked.tasks.split(",")
+    if unknown := set(names) - set(TASKS):
         parser.error(f"no task {min(unknown)!r}: there are {', '.join(TASKS)}")
-    if missing:
+    folders = [TASKS[name].data for name in names if TASKS[name].data]
+    if missing := [
+        folder for folder in folders if asked.data is None or not (asked.data / folder).is_dir()
+    ]:
         parser.error(f"--data: name the folder that holds {' and '.join(missing)}")
     result: dict[str, Any] = {"seeds": asked.seeds, "tasks": {}}
-    for name in asked.tasks.split(","):
+    for name in names:
         task, began = TASKS[name], time.monotonic()
-        report = measure(task, asked.seeds, asked.data, asked.scale)
-        minutes = (time.monotonic() - began) / 60
-        print(f"\n{name}: {stack_text('cpu', task.kind)}, to {task.target}, {minutes:.1f} min\n")
-        print(render(report, "text"))
         stack = stack_text("cpu", task.kind)
+        report = measure(task, stack, asked.seeds, asked.data, asked.scale)
+        minutes = (time.monotonic() - began) / 60
+        print(f"\n{name}: {stack}, to {task.target}, {minutes:.1f} min\n")
+        print(render(report, "text"))
         result["tasks"][name] = {**task._asdict(), "stack": stack, "minutes": minutes}
         result["tasks"][name] |= figures(report)
     save("training/recommended", result)

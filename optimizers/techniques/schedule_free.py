@@ -62,7 +62,7 @@ class ScheduleFree(Base):
             plan,
             compose_optimizer=make,
             schedule=Schedule(warmup=self.warmup),
-            evaluates_steps_average=True,
+            evaluates_optimizers_average=True,
         )
 
     def predicts(self, plan: Plan) -> str:
@@ -91,7 +91,9 @@ def like(users: torch.optim.Optimizer, factor: float = 1.0) -> torch.optim.Optim
     coupled = kind is torch.optim.Adam and any(
         group["weight_decay"] and not group.get("decoupled_weight_decay") for group in groups
     )
-    odd = [name for name in ("amsgrad", "maximize", "dampening") if groups[0].get(name)]
+    odd = [
+        name for name in ("amsgrad", "maximize", "dampening") if any(g.get(name) for g in groups)
+    ]
     if kind not in (torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD) or coupled or odd:
         what = f"{kind.__name__} with {odd[0]}" if odd else kind.__name__
         what = f"{what} with weight decay in its gradient" if coupled else what

@@ -45,15 +45,15 @@ class Average(ABC):
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside, the model holds the average; then its own weights again, bit for bit."""
-        values = self._values()
-        trained = [target.detach().clone() for target in self._targets if values]
-        if values:
-            _copy(values, self._targets)
+        if not (values := self._values()):
+            yield
+            return
+        trained = [target.detach().clone() for target in self._targets]
+        _copy(values, self._targets)
         try:
             yield
         finally:
-            if trained:
-                _copy(trained, self._targets)
+            _copy(trained, self._targets)
 
     def publish(self) -> None:
         """The model holds the average from now on, if there is one."""
@@ -149,7 +149,7 @@ def average_of(
     plan: Plan, module: nn.Module, stepped: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer
 ) -> Average | None:
     """The average that a plan asks for, if it does."""
-    if plan.evaluates_steps_average:
+    if plan.evaluates_optimizers_average:
         return OptimizersAverage(optimizer, module, stepped)
     return None if plan.averaging is None else WeightAverage(plan.averaging, module, stepped)
 

@@ -32,12 +32,13 @@ def differences(
     for name, words in _WORDS.items():
         if name == "target" and targeted:
             continue
+        if not _differ(base, other, name):
+            continue
         if name == "model" and same_task:
             lines += _without_quality([*base, *other])
-            continue
-        base_values, other_values = (_values(side, name) for side in (base, other))
-        if base_values and other_values and base_values != other_values:
-            lines.append(f"{words}: {_said(base_values)} against {_said(other_values)}")
+        else:
+            base_values, other_values = (_said(_values(side, name)) for side in (base, other))
+            lines.append(f"{words}: {base_values} against {other_values}")
     if not targeted and not lines:
         lines += _uneven_steps(base, other)
     return lines
@@ -45,8 +46,12 @@ def differences(
 
 def are_other_models(base: Sequence[Trial], other: Sequence[Trial]) -> bool:
     """True if both sides tell their model, and it is not the same."""
-    base_models, other_models = _values(base, "model"), _values(other, "model")
-    return bool(base_models and other_models and base_models != other_models)
+    return _differ(base, other, "model")
+
+
+def _differ(base: Sequence[Trial], other: Sequence[Trial], name: str) -> bool:
+    base_values, other_values = _values(base, name), _values(other, name)
+    return bool(base_values and other_values and base_values != other_values)
 
 
 def _without_quality(trials: Sequence[Trial]) -> list[str]:

@@ -114,7 +114,6 @@ class Campaign:
                     f"it logged {names}"
                 )
         judged = (asked.metric, asked.higher) if asked else _judged(every)
-        qualities = [run.quality(*judged) for run in every] if judged else []
         marks = _marks(read[0][1], asked, judged)
         return cls(
             [
@@ -126,7 +125,9 @@ class Campaign:
             marks,
             lines,
             remarks,
-            all(is_of_evaluation(quality.metric) for quality in qualities if quality is not None),
+            judged is None
+            or is_of_evaluation(judged[0])
+            or not any(judged[0] in run.logged for run in every),  # but with a prefix
         )
 
     def question(self, tolerance: float) -> Question:

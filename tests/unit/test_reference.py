@@ -13,6 +13,7 @@ import pytest
 import optimizers
 import probe
 from docs.site.generated import commands, other_json, python, schema
+from optimizers.recommended import STACKS
 from probe.cli.main import command_names, full_parser
 from probe.report.group_model import GroupReport
 from probe.report.model import Report
@@ -176,3 +177,19 @@ def test_the_errors_of_a_page_are_those_that_were_measured(page: str) -> None:
         for cell, value in zip(cells, measured, strict=False):  # the README has more columns
             digits = len(cell.removesuffix(" %").partition(".")[2])
             assert float(cell.removesuffix(" %")) == pytest.approx(value, abs=0.51 * 10**-digits)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/COST_AND_ACCURACY.md", "docs/KNOWN_LIMITS.md"])
+def test_what_the_recorder_takes_is_what_was_measured(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert f"{100 * results('cost/recorder')['cpu_share']:.1f} % of" in text
+
+
+def test_what_recommended_stacks_save_is_what_was_measured() -> None:
+    page = (ROOT / "docs/CARDS.md").read_text(encoding="utf-8")
+    for task in results("training/recommended")["tasks"].values():
+        saved = task["time_s"]
+        low, high = (100 * bound / saved["base"] for bound in saved["interval"])
+        assert task["stack"] == STACKS["cpu", task["kind"]] and saved["verdict"] == "gain"
+        figures = f"{saved['percent']:.1f} % less, a gain | {low:.1f} … {high:.1f} %"
+        assert f"| `{task['stack']}` | {figures}" in page

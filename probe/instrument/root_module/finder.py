@@ -68,7 +68,7 @@ class RootFinder:
         self.roots: dict[int, Root] = {}
         self._kinds: list[KindListeners] = []
         self.discovery = Discovery(machine, self._hear)
-        self._quiet_from, self._widened = 0, False  # the step since which nothing new has come
+        self._quiet_from, self._widened = 0, False  # nothing new since that step; looked wider once
         self._unseen = UnseenSteps()
         self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
