@@ -122,11 +122,12 @@ def _counted_late(
 ) -> Estimate:
     """The estimate with the error of CPU time that the kernel counts at its ticks.
 
-    What a phase ends with is counted half a tick late on average, so in the next phase. Both get
-    that as an error, once for each instance and at the rate of the busiest phase.
+    What a phase ends with is counted up to a tick late, so in the next phase. The regression does
+    not average that: it separates phases by the few readings at their borders. So both phases get
+    a whole tick as an error, once for each instance and at the rate of the busiest phase.
     """
     spent = np.array([seconds.get(code, 0.0) for code in estimated.codes])
     instances = np.array([counts.get(code, 0) for code in estimated.codes])
     busiest = float(np.max(estimated.energy_j[spent > 0] / spent[spent > 0], initial=0.0))
-    late_s = tick_s / 2 * busiest * instances
+    late_s = tick_s * busiest * instances
     return replace(estimated, cov=estimated.cov + np.diag((late_s / estimated.quantile) ** 2))

@@ -115,7 +115,7 @@ def timeline(world: World) -> Timeline:
         ("kernel_time", None, 0.6),
         ("cpu_time", None, 0.6),
         ("cpu_time", 0.001, 0.6),
-        ("cpu_time", 0.004, 0.4),  # phases of 6 and 9 ms are refused
+        ("cpu_time", 0.004, 0.35),  # phases of 6 and 9 ms are refused, and half of the others
     ],
 )
 def test_intervals_hold_the_level_of_each_phase(
