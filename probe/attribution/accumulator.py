@@ -37,7 +37,7 @@ from .spans import Spans, SpanSlices, cut
 
 _FINE_S = 0.03  # period of a meter that has data enough for the shortest slices
 _REACH_S = 0.05  # an update needs no span that begins later than this after it
-_TOGETHER_S = 5.0  # updates of so many seconds become rows at once
+_TOGETHER_S = 10.0  # updates of so many seconds become rows at once: calls cost more than rows
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
 _KEPT_S, _AROUND_S = 0.5, 1.0  # spans around the updates
 _MUCH_SLACK = 2.5  # times the median: an update in so wide a bracket is no end of a row
