@@ -127,4 +127,17 @@ SCENES = [
             ("τ 1 s", ((1.0, 1.0),)),
         )
     ),
+    *(
+        Scene(f"{name}{of}", step, OUTSIDE, World(), replace(counter, delay_s=delay_s, later=later))
+        for of, step, counter in (
+            ("", "60 ms", Counter()),
+            ("", "180 ms", Counter()),
+            ("", "12 ms", Counter()),
+            (", 20 ms counter", "60 ms", Counter(0.02)),
+        )
+        for name, delay_s, later in (
+            ("5 ms late then 20 ms", 0.005, (20.0, 0.015)),
+            ("25 ms late then in time", 0.025, (40.0, -0.025)),
+        )
+    ),
 ]

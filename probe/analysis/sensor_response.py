@@ -33,7 +33,7 @@ def response_row(estimated: Estimate) -> SensorResponse:
 
 def fit_row(estimated: Estimate) -> SensorFit:
     """``sources[].fit``."""
-    ok = not (estimated.fit.doubtful or estimated.beyond)
+    ok = not (estimated.fit.doubtful or estimated.beyond or estimated.delay_changed)
     refused = estimated.misfit and not estimated.dates_waver
     remedy = _REFUSED if refused else _WEAK if estimated.fits_badly else _WIDENED
     return SensorFit(
@@ -77,15 +77,30 @@ def note(estimated: Estimate) -> str:
         )
     said += [
         f"from {duration(at_s)} on phases draw another power: before and after are solved apart"
-        for at_s in estimated.changed_s
+        for at_s, meter in zip(estimated.changed_s, estimated.delay_changes, strict=True)
+        if not meter
     ]
-    return "; ".join(said)
+    return "; ".join(said + _delay_changes(estimated))
+
+
+def _delay_changes(estimated: Estimate) -> list[str]:
+    """In words, when the meter itself changed."""
+    return [
+        f"from {duration(at_s)} on the meter is later, or earlier, than before"
+        for at_s, meter in zip(estimated.changed_s, estimated.delay_changes, strict=True)
+        if meter
+    ]
 
 
 def fit_warning(estimated: Estimate, label: str) -> str | None:
     """A line if the readings are not those of any sensor in the family."""
     if not estimated.misfit or estimated.dates_waver:
         return None
+    if estimated.delay_changed:
+        return (
+            f"{label}: {'; '.join(_delay_changes(estimated))}. No response holds for all of the "
+            f"run, so no energy of a phase is stated; {_REFUSED}"
+        )
     chance = f"(a misfit as large has a chance of {estimated.fit.p:.1g})"
     if estimated.beyond:
         why = "would take a slower or later meter than is modelled"

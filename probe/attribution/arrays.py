@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -21,19 +20,18 @@ class ArrayTable:
     """Base of dataclasses whose fields are arrays of one length, (n,): a table by columns."""
 
     def __len__(self) -> int:
-        return len(getattr(self, _names(type(self))[0]))
+        return len(getattr(self, next(iter(self.__dataclass_fields__))))
 
     def take(self, which: slice | Bools | Ints) -> Self:
         """The rows that a slice, a mask (n,) or indices (m,) choose."""
-        return type(self)(*(getattr(self, name)[which] for name in _names(type(self))))
+        return type(self)(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """The rows of all parts (one at least), one part after the other."""
-        return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in _names(cls)))
-
-
-@cache
-def _names(table: type[ArrayTable]) -> tuple[str, ...]:
-    """The names of a table's columns."""
-    return tuple(field.name for field in fields(table))
+        return cls(
+            *(
+                np.concatenate([getattr(p, name) for p in parts])
+                for name in cls.__dataclass_fields__
+            )
+        )

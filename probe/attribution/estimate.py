@@ -11,6 +11,7 @@ from ..model import Status
 from .arrays import Floats
 from .columns import Columns
 from .identifiability import Evidence, occupancy, verdict
+from .regression.delay_changes import delay_changes
 from .regression.models import Averaged, average, varying_phases
 from .regression.solution import Misfit, Solution
 from .regression.solve import PHASE_SPREAD
@@ -69,6 +70,7 @@ class Estimate:
     # Of the likeliest model, plain: what the data say about powers. One of each stretch in which
     # phases draw the same power, in order.
     solutions: tuple[Solution, ...]
+    delay_changes: tuple[bool, ...]  # whether the meter itself changed from stretch to stretch
     beyond: bool  # whether the response lies where no sensor of the family has it
     fit: Misfit  # of the stretch that fits worst
     mixed_j: float  # energy of the intervals that were regressed
@@ -95,7 +97,12 @@ class Estimate:
     def misfit(self) -> bool:
         """True if the readings are not those of a sensor of the family."""
         unlikely = REFUSED_PART_TIME_P if self.part_time else REFUSED_P
-        return self.fit.p < unlikely or self.beyond
+        return self.fit.p < unlikely or self.beyond or self.delay_changed
+
+    @property
+    def delay_changed(self) -> bool:
+        """True if the meter itself was later, or earlier, from some time on."""
+        return any(self.delay_changes)
 
     @property
     def fits_badly(self) -> bool:
@@ -202,6 +209,7 @@ def estimate(
         float(stdtrit(max(fewest - 1, 2), 0.5 + LEVEL / 2)),
         statistics,
         solutions,
+        tuple(delay_changes(uncut.plain, solutions)),
         any(a.mode.solution.beyond for a in averages),
         min(fits)._replace(p=min(1.0, len(fits) * min(fits).p)),
         statistics.mixed_j,

@@ -110,7 +110,8 @@ class Counter:
     missed: float = 0.0  # share of updates that do not come
     reset_s: float | None = None  # the counter starts anew at this time
     grain_j: float = 0.001
-    delay_s: float = 0.0  # an update shows the energy of so long ago
+    delay_s: float = 0.0  # an update shows the energy of so long ago…
+    later: tuple[float, float] = (0.0, 0.0)  # …and from this time on of so much longer ago
     average_s: float = 0.0  # power is a moving average over this long
     part: float = 1.0  # share of a period, at its end, whose mean power stands for all of it
     gain: float = 1.0
@@ -148,7 +149,8 @@ class Counter:
 
     def seen_energy(self, trace: Trace, at_s: Floats) -> Floats:
         """Energy up to an instant through lags, average and delay, J."""
-        late = at_s - self.delay_s
+        from_s, more_s = self.later
+        late = at_s - self.delay_s - np.where(at_s >= from_s, more_s, 0.0)
         if not self.average_s:
             return trace.energy(late)
         begin = late - self.average_s

@@ -155,6 +155,14 @@ class Solution:
         )
 
     @property
+    def mean_error_s(self) -> float:
+        """Standard error of the response's mean delay, lag included, in s."""
+        if not self.model.lane.extras:
+            return 0.0
+        place = self._derivatives[0]
+        return float(np.sqrt(self.cov[place, place])) / 1e3
+
+    @property
     def response_error_s(self) -> tuple[float, float]:
         """Standard errors of the delay and of the lag (or of a moving average's window), in s."""
         if not self.model.lane.extras:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from probe.analysis.sensor_response import fit_warning, note
 from probe.model import Status
 from tests.fakes.attributed_traces import attributed
 from tests.fakes.power_sensors import Counter, FaultyCounter
@@ -75,6 +76,38 @@ def test_when_powers_changed_is_known_and_else_the_run_is_one() -> None:
         else:
             (at_s,) = estimated.changed_s
             assert abs(at_s - change[0]) < 2.5
+
+
+@pytest.mark.parametrize("later_s", [0.02, -0.02])
+def test_no_phase_is_resolved_where_the_meters_delay_changes(later_s: float) -> None:
+    refused = 0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        trace = make_trace(STEPS["60 ms"], 60.0, rng)
+        counter = Counter(delay_s=0.005 + max(0.0, -later_s), later=(31.0, later_s))
+        estimated, _ = attributed(trace, counter, rng)
+        refused += estimated.delay_changed
+        if estimated.delay_changed:
+            assert all(
+                estimated.of(code).status is Status.NOT_IDENTIFIABLE for code in estimated.codes
+            )
+            (at_s,) = estimated.changed_s
+            assert abs(at_s - 31.0) < 4.0
+            assert "the meter is later, or earlier" in note(estimated)
+            assert "No response holds" in (fit_warning(estimated, "gpu0") or "")
+    assert refused >= SEEDS - 1
+
+
+@pytest.mark.parametrize("change", [(27.0, 1.9, 1.15), (30.0, 1.0, 0.7), (40.0, 1.3, 1.3)])
+def test_a_change_of_power_is_no_change_of_the_meter(change: tuple[float, float, float]) -> None:
+    changed = meter = 0
+    for seed in range(SEEDS):
+        rng = np.random.default_rng(seed)
+        trace = make_trace(STEPS["60 ms"], 60.0, rng, World(change=change))
+        estimated, _ = attributed(trace, Counter(), rng)
+        changed += bool(estimated.changed_s)
+        meter += estimated.delay_changed
+    assert changed >= SEEDS - 1 and meter == 0
 
 
 @pytest.mark.parametrize("seed", range(3))
