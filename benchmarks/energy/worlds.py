@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from probe.attribution.response.response import Response
-from tests.fakes.power_sensors import Counter
+from tests.fakes.power_sensors import Counter, SampledCounter
 from tests.fakes.power_traces import QUIET, World
 
 GRID, PART_TIME, OTHER, EVEN, SYSTEMATIC, ASSUMED, BEFORE, OUTSIDE = (
@@ -139,5 +139,11 @@ SCENES = [
             ("5 ms late then 20 ms", 0.005, (20.0, 0.015)),
             ("25 ms late then in time", 0.025, (40.0, -0.025)),
         )
+    ),
+    *(
+        Scene(f"{number} samples of {1e3 * sample_s:.0f} ms", step, OUTSIDE, World(), counter)
+        for number, sample_s in ((2, 0.02), (3, 0.005), (5, 0.005))
+        for step in ("180 ms", "60 ms", "12 ms")
+        for counter in (SampledCounter(samples=number, sample_s=sample_s),)
     ),
 ]

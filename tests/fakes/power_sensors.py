@@ -238,3 +238,20 @@ def scheduled_reads(at_s: Floats, value: Floats, end_s: float, rng: np.random.Ge
     place = np.array(seen_at)
     joules = np.where(place >= 0, value[np.maximum(place, 0)], value[0] - 1.0)
     return Reads(np.array(times), np.full(len(times), CALL_S), joules)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledCounter(Counter):
+    """A counter each of whose updates adds the mean of some short samples of the period."""
+
+    samples: int = 2  # evenly over the period, the last one at its end
+    sample_s: float = 0.02
+
+    def shown(self, trace: Trace, at_s: Floats, period_s: float) -> Floats:
+        """What updates at these instants show, J, before it is rounded; none is left out."""
+        watts = np.zeros(len(at_s))
+        for number in range(self.samples):
+            end_s = at_s - number * period_s / self.samples
+            joules = self.seen_energy(trace, end_s) - self.seen_energy(trace, end_s - self.sample_s)
+            watts += joules / self.sample_s / self.samples
+        return np.cumsum(watts * np.diff(at_s, prepend=at_s[:1] - period_s))

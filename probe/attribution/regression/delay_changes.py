@@ -41,7 +41,7 @@ def delay_changes(whole: Solution, solutions: Sequence[Solution]) -> list[bool]:
     if len(solutions) < 2 or not lane.extras:
         return [False] * (len(solutions) - 1)
     ways = [[(s.response.mean_s, s.mean_error_s) for s in solutions]]
-    if lane.extras == EXTRAS:
+    if lane.extras == EXTRAS and not whole.windowed:  # a window has no other lags
         number = next(n for n, each in enumerate(whole.statistics.lanes) if each is lane)
         ways.append([_mean_delay(s.statistics, s.statistics.lanes[number]) for s in solutions])
     return [

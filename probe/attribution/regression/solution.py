@@ -18,9 +18,12 @@ from ..response.nuisance import (
     ALTERNATIVES,
     DERIVATIVES,
     EXTRAS,
+    HALVES,
     LAG_PLACES,
     ODDS,
+    SEVERAL_WINDOWS_S,
     SLOW_PLACES,
+    THIRDS,
     Tie,
     free_spread,
     prior,
@@ -256,6 +259,10 @@ class Solution:
             return Misfit(1.0)
         p = self._p_value(ALTERNATIVES)
         # The dates of a part-time meter's updates have errors that go on for seconds.
+        if self.part_time and self.statistics.period_s > SEVERAL_WINDOWS_S:
+            # Two or three windows a period: asked by themselves, for many columns see little.
+            several_p = min(self._p_value(HALVES), self._p_value(THIRDS))
+            return Misfit(min(1.0, 3 * min(p, several_p)))
         if self.part_time or lane.extras < EXTRAS:
             return Misfit(p)
         late_p = self._p_value(SLOW_PLACES)

@@ -25,6 +25,10 @@ from .shown import ShownTime
 
 DERIVATIVES = 3  # mean delay (per ms), variance (per ms²), shape or window
 LAGS_S = (-0.020, -0.012, -0.006, 0.006, 0.012, 0.020, 0.045)  # added to the mean delay
+# The same of a part-time meter, in periods: its window may be one of several. Of a shorter period
+# than this, errors of the dates look like that.
+SEVERAL_WINDOWS_S = 0.03
+PART_TIME_LAGS = (-1 / 2, -1 / 3, -1 / 5, 1 / 10, 1 / 5, 1 / 3, 1 / 2)
 PARTS = (0.5, 0.25, 0.1)  # of the period, integrated
 WINDOWS = (1.0, 2.0, 4.0)  # periods: of a window, others that it might be; as many as PARTS
 SLOW_S = (0.3, 1.0)  # lags of a part of the signal that comes far later than the rest
@@ -33,6 +37,7 @@ EXTRAS = _KERNELS + len(SLOW_S)
 ALTERNATIVES = tuple(range(DERIVATIVES, _KERNELS))
 SLOW_PLACES = tuple(range(_KERNELS, EXTRAS))
 LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
+HALVES, THIRDS = LAG_PLACES[::6], LAG_PLACES[1::4]  # of the period, of a part-time meter
 
 _SHORTEST_S = 1e-9
 _STEP_S, _LEAST_SPREAD_S = 0.0005, 0.003  # of the derivatives' finite differences
@@ -95,7 +100,10 @@ def response_columns(
         ends_s: ends of the n intervals, the first one's begin before them, (n + 1,).
     """
     out = np.zeros((len(ends_s) - 1, EXTRAS))
-    later = np.array([0.0, _STEP_S, -_STEP_S, *(() if derivatives_only else LAGS_S)])
+    far = np.array(LAGS_S)
+    if response.kind is Kind.PART_TIME and shown.period_s > SEVERAL_WINDOWS_S:
+        far = shown.period_s * np.array(PART_TIME_LAGS)
+    later = np.array([0.0, _STEP_S, -_STEP_S, *(() if derivatives_only else far)])
     same = _delayed(shown, watts, ends_s, response, later)
     base = same[0]
     out[:, 0] = (same[1] - same[2]) / (2e3 * _STEP_S)

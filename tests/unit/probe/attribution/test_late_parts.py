@@ -16,7 +16,7 @@ from probe.attribution.response.nuisance import EXTRAS, SLOW_S, Tie, slow_column
 from probe.attribution.response.response import Response
 from probe.model import Status
 from tests.fakes.attributed_traces import attributed
-from tests.fakes.power_sensors import Counter
+from tests.fakes.power_sensors import Counter, SampledCounter
 from tests.fakes.power_traces import STEPS, World, make_trace
 
 SEEDS = 4
@@ -42,6 +42,20 @@ def test_no_phase_is_resolved_where_power_comes_late(lag: tuple[tuple[float, flo
     resolved = [any(e.of(code).status is Status.RESOLVED for code in e.codes) for e in made]
     assert sum(resolved) <= 1, [e.fit for e in made]
     assert any(e.fit.comes_late for e in made)
+
+
+@pytest.mark.parametrize(
+    ("samples", "sample_s", "step"), [(2, 0.02, "180 ms"), (2, 0.02, "12 ms"), (3, 0.005, "60 ms")]
+)
+def test_no_phase_is_resolved_where_a_meter_has_several_windows(
+    samples: int, sample_s: float, step: str
+) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        trace = make_trace(STEPS[step], 60.0, rng)
+        counter = SampledCounter(samples=samples, sample_s=sample_s)
+        estimated, _ = attributed(trace, counter, rng)
+        assert not [c for c in estimated.codes if estimated.of(c).status is Status.RESOLVED]
 
 
 def test_a_meter_of_the_family_is_not_taken_for_a_late_one() -> None:
