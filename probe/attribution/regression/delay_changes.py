@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from .solution import Solution
 from .solve import PHASE_SPREAD, RESPONSE, Normal, covariance, fit, prior_of, unknowns
 from .statistics import Statistics
 
-# Standard errors between the delays of two stretches. Where powers alone changed, 6 of 137 differ
-# by more; where the delay changed by 10 ms or more, 50 of 53.
-_DIFFERENT = 2.5
+# That the delays of two stretches differ so much by chance: by 2.5 standard errors. Where powers
+# alone changed, 6 of 137 differ by more; where the delay changed by 10 ms or more, 50 of 53.
+_CHANCE = 0.0124
 # Standard deviations of the far kernel: its mean delay (ms), its variance (ms²), its other lags.
 _MEAN_MS, _VARIANCE_MS2, _LAGS = 10.0, 600.0, 0.3
 
@@ -44,14 +45,16 @@ def delay_changes(whole: Solution, solutions: Sequence[Solution]) -> list[bool]:
     if lane.extras == EXTRAS and not whole.windowed:  # a window has no other lags
         number = next(n for n, each in enumerate(whole.statistics.lanes) if each is lane)
         ways.append([_mean_delay(s.statistics, s.statistics.lanes[number]) for s in solutions])
+    borders = len(solutions) - 1
+    most = NormalDist().inv_cdf(1 - _CHANCE / 2 / borders)  # of many, one differs by chance
     return [
-        any(_differ(delays[i - 1], delays[i]) for delays in ways) for i in range(1, len(solutions))
+        any(_errors_apart(*delays[i : i + 2]) > most for delays in ways) for i in range(borders)
     ]
 
 
-def _differ(before: tuple[float, float], after: tuple[float, float]) -> bool:
+def _errors_apart(before: tuple[float, float], after: tuple[float, float]) -> float:
     (before_s, error_s), (after_s, after_error_s) = before, after
-    return abs(after_s - before_s) > _DIFFERENT * math.hypot(error_s, after_error_s)
+    return abs(after_s - before_s) / max(math.hypot(error_s, after_error_s), 1e-12)
 
 
 def _mean_delay(statistics: Statistics, lane: Lane) -> tuple[float, float]:
