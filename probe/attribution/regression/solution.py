@@ -21,11 +21,11 @@ from ..response.nuisance import (
     HALVES,
     LAG_PLACES,
     ODDS,
-    SEVERAL_WINDOWS_S,
     SLOW_PLACES,
     THIRDS,
     Tie,
     free_spread,
+    may_have_several_windows,
     prior,
 )
 from ..response.response import Kind, Response
@@ -259,7 +259,7 @@ class Solution:
             return Misfit(1.0)
         p = self._p_value(ALTERNATIVES)
         # The dates of a part-time meter's updates have errors that go on for seconds.
-        if self.part_time and self.statistics.period_s > SEVERAL_WINDOWS_S:
+        if may_have_several_windows(lane.response, self.statistics.period_s):
             # Two or three windows a period: asked by themselves, for many columns see little.
             several_p = min(self._p_value(HALVES), self._p_value(THIRDS))
             return Misfit(min(1.0, 3 * min(p, several_p)))

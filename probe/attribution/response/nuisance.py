@@ -25,9 +25,7 @@ from .shown import ShownTime
 
 DERIVATIVES = 3  # mean delay (per ms), variance (per ms²), shape or window
 LAGS_S = (-0.020, -0.012, -0.006, 0.006, 0.012, 0.020, 0.045)  # added to the mean delay
-# The same of a part-time meter, in periods: its window may be one of several. Of a shorter period
-# than this, errors of the dates look like that.
-SEVERAL_WINDOWS_S = 0.03
+# The same of a part-time meter, in periods: its window may be one of several.
 PART_TIME_LAGS = (-1 / 2, -1 / 3, -1 / 5, 1 / 10, 1 / 5, 1 / 3, 1 / 2)
 PARTS = (0.5, 0.25, 0.1)  # of the period, integrated
 WINDOWS = (1.0, 2.0, 4.0)  # periods: of a window, others that it might be; as many as PARTS
@@ -40,6 +38,7 @@ LAG_PLACES = tuple(range(DERIVATIVES, DERIVATIVES + len(LAGS_S)))
 HALVES, THIRDS = LAG_PLACES[::6], LAG_PLACES[1::4]  # of the period, of a part-time meter
 
 _SHORTEST_S = 1e-9
+_PART, _SEVERAL_WINDOWS_S = 0.9, 0.03
 _STEP_S, _LEAST_SPREAD_S = 0.0005, 0.003  # of the derivatives' finite differences
 _LONGEST_STEP_S = 0.006  # of a window's
 _MEAN_MS = 4.0  # how far the mean delay may be from where it was found
@@ -101,7 +100,7 @@ def response_columns(
     """
     out = np.zeros((len(ends_s) - 1, EXTRAS))
     far = np.array(LAGS_S)
-    if response.kind is Kind.PART_TIME and shown.period_s > SEVERAL_WINDOWS_S:
+    if may_have_several_windows(response, shown.period_s):
         far = shown.period_s * np.array(PART_TIME_LAGS)
     later = np.array([0.0, _STEP_S, -_STEP_S, *(() if derivatives_only else far)])
     same = _delayed(shown, watts, ends_s, response, later)
@@ -138,6 +137,15 @@ def response_columns(
             tau_s = share * response.tau_s
             out[:, 2] += weight * energies(Response.of(response.delay_s, tau_s))
     return out, base
+
+
+def may_have_several_windows(response: Response, period_s: float) -> bool:
+    """True if the columns at LAG_PLACES are further windows of the period.
+
+    Of a short period errors of the dates look like these.
+    """
+    part = response.kind is Kind.PART_TIME and response.part_s < _PART * period_s
+    return part and period_s > _SEVERAL_WINDOWS_S
 
 
 def slow_columns(shown_j: Floats, time_s: Floats, late_w: Floats | None) -> tuple[Floats, Floats]:
