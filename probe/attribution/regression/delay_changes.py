@@ -27,25 +27,27 @@ _CHANCE = 0.0124
 _MEAN_MS, _VARIANCE_MS2, _LAGS = 10.0, 600.0, 0.3
 
 
-def delay_changes(whole: Solution, solutions: Sequence[Solution]) -> list[bool]:
+def delay_changes(run_solution: Solution, stretch_solutions: Sequence[Solution]) -> list[bool]:
     """Whether the meter was later, or earlier, in each stretch than in the one before.
 
     Args:
-        whole: of all of the run, of its likeliest response.
-        solutions: of each stretch, of its likeliest response, in order.
+        run_solution: all of the run, solved with its likeliest response.
+        stretch_solutions: each stretch, solved with its own likeliest response, in order.
 
     Returns:
         One answer for each stretch but the first. By how much is not known well: no response that
         was tried fits both.
     """
-    lane = whole.model.lane
-    if len(solutions) < 2 or not lane.extras:
-        return [False] * (len(solutions) - 1)
-    ways = [[(s.response.mean_s, s.mean_error_s) for s in solutions]]
-    if lane.extras == EXTRAS and not whole.windowed:  # a window has no other lags
-        number = next(n for n, each in enumerate(whole.statistics.lanes) if each is lane)
-        ways.append([_mean_delay(s.statistics, s.statistics.lanes[number]) for s in solutions])
-    borders = len(solutions) - 1
+    lane = run_solution.model.lane
+    if len(stretch_solutions) < 2 or not lane.extras:
+        return [False] * (len(stretch_solutions) - 1)
+    ways = [[(s.response.mean_s, s.mean_error_s) for s in stretch_solutions]]
+    if lane.extras == EXTRAS and not run_solution.windowed:  # a window has no other lags
+        number = next(n for n, each in enumerate(run_solution.statistics.lanes) if each is lane)
+        ways.append(
+            [_mean_delay(s.statistics, s.statistics.lanes[number]) for s in stretch_solutions]
+        )
+    borders = len(stretch_solutions) - 1
     most = NormalDist().inv_cdf(1 - _CHANCE / 2 / borders)  # of many, one differs by chance
     return [
         any(_errors_apart(*delays[i : i + 2]) > most for delays in ways) for i in range(borders)
@@ -72,4 +74,4 @@ def _mean_delay(statistics: Statistics, lane: Lane) -> tuple[float, float]:
     cov = covariance(fitted, prior, normal, parts[:, 1:, 1:], parts[:, 0, 1:])
     delay_s = np.zeros(len(fitted.value))
     delay_s[layout.owner == RESPONSE] = [1e-3, 0.0, *LAGS_S]
-    return float(delay_s @ fitted.value), float((delay_s @ cov @ delay_s) ** 0.5)
+    return float(delay_s @ fitted.value), max(float(delay_s @ cov @ delay_s), 0.0) ** 0.5
