@@ -7,7 +7,7 @@
     69632 slots    capacity × 32 bytes
 
 A record is ``time_ns u64 | payload i64 | sequence u32 | kind u16 | code u16 | check u64``.
-The check word is written last and mixes time and sequence: a record that a kill
+The check word is written last, and read first, and mixes time and sequence: a record that a kill
 tore, or a slot of the lap before, does not pass.
 """
 

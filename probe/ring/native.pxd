@@ -24,6 +24,15 @@ cdef extern from * nogil:
     static inline unsigned long long *phasewatt_words(PyObject *view) {
         return (unsigned long long *) PyMemoryView_GET_BUFFER(view)->buf;
     }
+    static inline void phasewatt_publish(
+        unsigned long long *words, Py_ssize_t place, unsigned long long value
+    ) {
+    #if defined(__GNUC__) || defined(__clang__)
+        __atomic_store_n(words + place, value, __ATOMIC_RELEASE);
+    #else
+        *(volatile unsigned long long *) (words + place) = value;
+    #endif
+    }
     static inline unsigned long long phasewatt_version(PyObject *dict) {
     #if PY_VERSION_HEX < 0x030C0000
         return ((PyDictObject *) dict)->ma_version_tag;
@@ -35,6 +44,8 @@ cdef extern from * nogil:
     unsigned long long monotonic_ns "phasewatt_monotonic_ns"() noexcept
     unsigned long get_ident "phasewatt_thread"() noexcept  # what threading.get_ident() returns
     unsigned long long address "phasewatt_address"(object)  # what id() returns
+    # Stores it; another process that sees it also sees all that was stored before.
+    void publish "phasewatt_publish"(unsigned long long *, Py_ssize_t, unsigned long long) noexcept
     unsigned long long version_of "phasewatt_version"(dict)  # changes whenever it does; 0: unknown
     unsigned long long *words_of "phasewatt_words"(object)  # of a memoryview; not to outlive it
     const char *BUILT_FROM "PHASEWATT_BUILT_FROM"  # hash of the sources of the module that is compiled

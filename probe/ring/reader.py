@@ -25,6 +25,9 @@ SLOT_DTYPE = np.dtype(
         ("check", "<u8"),
     ]
 )
+_WORDS = SLOT_BYTES // WORD.size
+_CHECK_WORD = _WORDS - 1
+_FIRST_CHUNK = 256  # a recorder that keeps up finds fewer
 _CHUNK = 4096
 
 
@@ -92,7 +95,9 @@ class RingReader:
             raise StoreError(f"cannot read the ring {path}: {error}") from error
         capacity, pid, ticks, tid = header
         self.capacity, self.pid, self.start_ticks, self.tid = capacity, pid, ticks, tid
-        self._slots = np.frombuffer(self._map, dtype=SLOT_DTYPE, count=capacity, offset=SLOTS)
+        words = np.frombuffer(self._map, dtype="<u8", count=capacity * _WORDS, offset=SLOTS)
+        self._words = words.reshape(capacity, _WORDS)
+        self._slots = words.view(SLOT_DTYPE)
         self._position = self._word(layout.TAIL)
         self._last_sequence: int | None = None
         self._last_time = 0
@@ -108,10 +113,12 @@ class RingReader:
         parts: list[npt.NDArray[np.void]] = []
         holes: list[tuple[int, int, int]] = []
         total = 0
+        chunk = _FIRST_CHUNK
         while total < limit and self._written(0):
-            rows = self._next_chunk(min(_CHUNK, limit - total))
+            rows = self._next_chunk(min(chunk, limit - total))
             if not len(rows):
                 break
+            chunk = _CHUNK
             holes += self._find_holes(rows)
             self._last_sequence = int(rows["sequence"][-1])
             self._last_time = int(rows["time_ns"][-1])
@@ -138,22 +145,22 @@ class RingReader:
     def acknowledge(self) -> None:
         """Give the slots of all records read so far back to the writer."""
         if not self._read_only:
-            WORD.pack_into(self._map, layout.TAIL, self._position)
+            self._set_word(layout.TAIL, self._position)
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
         """Tell the writer that the recorder lives."""
-        WORD.pack_into(self._map, layout.HEARTBEAT, now_ns)
-        WORD.pack_into(self._map, layout.READER_PID, pid)
+        self._set_word(layout.HEARTBEAT, now_ns)
+        self._set_word(layout.READER_PID, pid)
         # Last: a writer that reads this number must find this recorder alive.
-        WORD.pack_into(self._map, layout.EPOCH, epoch)
+        self._set_word(layout.EPOCH, epoch)
 
     def hold(self, *, refused: bool) -> None:
         """Tell the writer whether the disk refuses what is recorded."""
-        WORD.pack_into(self._map, layout.HELD, refused)
+        self._set_word(layout.HELD, refused)
 
     def seal(self, *, complete: bool) -> None:
         """Tell the writer that everything is on disk, or that the disk refused some of it."""
-        WORD.pack_into(self._map, layout.SEALED, 1 if complete else 2)
+        self._set_word(layout.SEALED, 1 if complete else 2)
 
     @property
     def closed(self) -> bool:
@@ -185,17 +192,25 @@ class RingReader:
 
     def close(self) -> None:
         """Unmap. Arrays returned by :meth:`read` are copies and stay valid."""
-        self._slots = np.empty(0, SLOT_DTYPE)
+        self._slots, self._words = np.empty(0, SLOT_DTYPE), np.empty((0, _WORDS), np.uint64)
         self._map.close()
 
     def _word(self, offset: int) -> int:
         return int(WORD.unpack_from(self._map, offset)[0])
 
+    def _set_word(self, offset: int, value: int) -> None:
+        # Not pack_into: it writes zeros before the value, and the writer would see them.
+        self._map[offset : offset + WORD.size] = WORD.pack(value)
+
     def _next_chunk(self, most: int) -> npt.NDArray[np.void]:
         start = self._position % self.capacity
-        rows = self._slots[start : start + most].copy()
-        check = rows["time_ns"] ^ rows["sequence"].astype(np.uint64) ^ np.uint64(CHECK)
-        valid = rows["check"] == check
+        # The check words first: the writer stores them last, so what is copied after them is
+        # whole. Copied after the rest, one could vouch for a payload of the lap before.
+        words = self._words[start : start + most]
+        checks = words[:, _CHECK_WORD].copy()
+        rows = words.copy().view(SLOT_DTYPE)[:, 0]
+        expected = rows["time_ns"] ^ rows["sequence"].astype(np.uint64) ^ np.uint64(CHECK)
+        valid = checks == expected
         if self._last_sequence is not None:
             # A slot of the lap before passes the check but its sequence lies behind.
             ahead = rows["sequence"] - np.uint32(self._last_sequence)

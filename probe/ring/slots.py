@@ -17,13 +17,18 @@ from .layout import CHECK, DROPPED, SEQUENCE_MASK, SLOT_BYTES, SLOTS, TAIL
 from .stale_check import refuse_stale
 
 if cython.compiled:
-    from cython.cimports.probe.ring.native import BUILT_FROM, monotonic_ns, words_of
+    from cython.cimports.probe.ring.native import BUILT_FROM, monotonic_ns, publish, words_of
 
     refuse_stale(__file__, BUILT_FROM.decode())
 else:
     from time import monotonic_ns
 
     words_of = memoryview
+
+    def publish(words: memoryview, place: int, value: int) -> None:
+        """Store a word that says to other processes that what was stored before it is there."""
+        words[place] = value
+
 
 _WORD_BYTES = 8
 _CHECK = cython.declare(cython.ulonglong, CHECK)
@@ -83,7 +88,7 @@ class Slots:
         self._words[place] = time_ns
         self._words[place + 1] = payload & _UNSIGNED
         self._words[place + 2] = self._sequence | kind << 32 | code << 48
-        self._words[place + 3] = time_ns ^ self._sequence ^ _CHECK  # last: see layout
+        publish(self._words, place + 3, time_ns ^ self._sequence ^ _CHECK)  # last: see layout
         self._position += 1
 
     def offered(self) -> int:

@@ -45,7 +45,8 @@ class TapeWriter:
             raise IndexError("the tape of the simulated card is full")
         _ENTRY.pack_into(self._map, _COUNT.size + used * _ENTRY.size, time_ns, watts)
         self._used = used + 1
-        _COUNT.pack_into(self._map, 0, self._used)
+        # Not pack_into: it writes zeros before the number, and a reader would see no entry.
+        self._map[: _COUNT.size] = _COUNT.pack(self._used)
 
     def close(self) -> None:
         """Give back the space that was not used. Nothing can be written any more."""

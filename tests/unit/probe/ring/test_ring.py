@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from probe.errors import StoreError
 from probe.ring import layout
-from probe.ring.layout import Code, Record
+from probe.ring.layout import SLOTS, Code, Record
 from probe.ring.reader import RingReader
 from probe.ring.writer import RingWriter
 
@@ -76,7 +78,7 @@ def test_a_torn_record_ends_the_batch_and_is_read_when_whole(tmp_path: Path) -> 
     writer, reader = make(tmp_path)
     for i in range(5):
         writer.write_at(i, Record.MARK, 1, 0)
-    at = layout.SLOTS + 3 * layout.SLOT_BYTES + 24  # the check word of record 3
+    at = SLOTS + 3 * layout.SLOT_BYTES + 24  # the check word of record 3
     with open(tmp_path / "a.ring", "r+b") as file:
         file.seek(at)
         check = file.read(8)
@@ -123,6 +125,64 @@ def test_no_space_is_an_error_at_creation_not_a_fault_later(tmp_path: Path) -> N
     with pytest.raises(StoreError, match="cannot"):
         RingWriter(tmp_path / "huge.ring", capacity=1 << 50)
     assert list(tmp_path.iterdir()) == []
+
+
+class _FinishedMeanwhile(np.ndarray[tuple[int, ...], np.dtype[np.uint64]]):
+    """Words of slots: whoever copies whole slots is overtaken by the writer after two words."""
+
+    unfinished: list[Callable[[], None]]
+
+    def __array_finalize__(self, whole: object) -> None:
+        self.unfinished = getattr(whole, "unfinished", [])
+
+    def copy(self, *_: object) -> npt.NDArray[np.uint64]:  # type: ignore[override]
+        before = np.array(self)
+        if self.ndim == 1 or not self.unfinished:
+            return before
+        self.unfinished.pop()()
+        return np.concatenate((before[:, :2], np.array(self)[:, 2:]), axis=1)
+
+
+def test_a_record_that_is_written_while_it_is_copied_keeps_its_own_payload(tmp_path: Path) -> None:
+    writer, reader = make(tmp_path, capacity=4)
+    for payload in range(4):
+        writer.write_at(1_000 + payload, Record.VALUE, 64, payload)
+    reader.read()
+    reader.acknowledge()
+    writer.write_at(2_000, Record.VALUE, 64, 100)
+    # The next one is half stored: its time is new, the rest is of the lap before.
+    np.frombuffer(writer._map, "<u8", offset=SLOTS)[4] = 2_001
+    reader._words = reader._words.view(_FinishedMeanwhile)
+    reader._words.unfinished = [lambda: writer.write_at(2_001, Record.VALUE, 64, 101)]
+    assert list(reader.read().rows["payload"]) == [100, 101]
+    assert not reader._words.unfinished
+    reader._words = np.array(reader._words)
+
+
+def test_a_word_of_the_header_is_never_seen_half_written(tmp_path: Path) -> None:
+    """A writer that saw a tail of 0 would drop records, a heartbeat of 0 a dead recorder."""
+    _, reader = make(tmp_path)
+    reader._position = 0x1122_3344_5566_7788
+    reader.acknowledge()
+    code = (
+        "import mmap, sys, time\n"
+        "with open(sys.argv[1], 'rb') as file:\n"
+        "    words = memoryview(mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)).cast('Q')\n"
+        "print('ready', flush=True)\n"
+        "end, seen = time.monotonic() + 1, set()\n"
+        "while time.monotonic() < end:\n"
+        "    seen.update((words[16] for _ in range(1000)))\n"
+        "print(*map(hex, seen))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "a.ring")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        while process.poll() is None:
+            for _ in range(1000):
+                reader.acknowledge()
+        assert process.stdout.read().split() == ["0x1122334455667788"]
 
 
 WRITER = """
