@@ -12,34 +12,19 @@ needs, for one that misses the target ends the comparison. The verdict is that o
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.harness.results import ROOT, save
+from benchmarks.harness.results import save
+from benchmarks.training.examples import Task, check_data, train
 from optimizers.recommended import stack_text
 from probe.compare import compare
 from probe.compare.formats import render
 from probe.compare.model import ComparisonReport
 
 FIRST_SEED = 200  # cards that the stacks were chosen by had those below
-TIMEOUT_S = 900
-
-
-class Task(NamedTuple):
-    """What is trained, and until when."""
-
-    kind: str
-    example: str
-    data: str  # its folder; "": what the example trains on without any
-    samples: int
-    eval_every: int
-    target: str
-
 
 TASKS = {
     "resnet": Task(
@@ -50,26 +35,6 @@ TASKS = {
 }
 
 
-def train(task: Task, stack: str, seed: int, data: Path | None, runs: Path, scale: float) -> None:
-    """One training into a folder of runs."""
-    words = [
-        *(str(ROOT / "examples" / task.example), "--size", "tiny", "--stack", stack),
-        *(("--data", str(data / task.data)) if task.data else ()),
-        *("--seed", str(seed), "--target", task.target),
-        *("--samples", str(round(task.samples * scale)), "--eval-every", str(task.eval_every)),
-    ]
-    done = subprocess.run(
-        [sys.executable, *words],
-        env=os.environ | {"PROBE_DIR": str(runs)},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        sys.exit(f"{' '.join(words)} failed:\n{done.stderr[-2000:]}")
-
-
 def measure(
     task: Task, stack: str, seeds: int, data: Path | None, scale: float
 ) -> ComparisonReport:
@@ -78,8 +43,9 @@ def measure(
         sides = [Path(folder) / "baseline", Path(folder) / "recommended"]
         for number in range(seeds):
             pair = [*zip(("baseline", stack), sides, strict=True)]
+            words = [*task.words(data, scale), "--target", task.target]
             for name, runs in pair if number % 2 == 0 else pair[::-1]:
-                train(task, name, FIRST_SEED + number, data, runs, scale)
+                train([*words, "--stack", name, "--seed", str(FIRST_SEED + number)], runs)
         base, other = (",".join(str(run) for run in sorted(side.iterdir())) for side in sides)
         return compare(base, [other], directory=folder, target=task.target)
 
@@ -101,11 +67,7 @@ def main() -> None:
     names = asked.tasks.split(",")
     if unknown := set(names) - set(TASKS):
         parser.error(f"no task {min(unknown)!r}: there are {', '.join(TASKS)}")
-    folders = [TASKS[name].data for name in names if TASKS[name].data]
-    if missing := [
-        folder for folder in folders if asked.data is None or not (asked.data / folder).is_dir()
-    ]:
-        parser.error(f"--data: name the folder that holds {' and '.join(missing)}")
+    check_data(parser, asked.data, [TASKS[name] for name in names])
     result: dict[str, Any] = {"seeds": asked.seeds, "tasks": {}}
     for name in names:
         task, began = TASKS[name], time.monotonic()

@@ -106,20 +106,21 @@ def train(run: Any, options: Any, draw: Any) -> None:
         os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)
     )
     dies = options.die is not None and rank == 1 and left > 0
-    steps = 0
+    steps = checkpoints = 0
     while True:
         went_on.fill_(float(time.monotonic() < end))
         if dist.is_initialized():
             dist.all_reduce(went_on, dist.ReduceOp.MIN)
         if not went_on.item():
             break
-        has_saved = not options.save or saved > began  # a busy machine may be late with it
+        has_saved = not options.save or checkpoints > 1  # a busy machine may be late with them
         if dies and has_saved and time.monotonic() > began + options.die:
             os.kill(os.getpid(), signal.SIGKILL)
         if options.save and time.monotonic() > saved + options.save:
             with run.phase("checkpoint"):
                 draw("rest", 20)
             saved = time.monotonic()
+            checkpoints += 1
         x = torch.randn(8, 64)
         loss = engine(x) if engine else model(x)
         loss.register_hook(lambda gradient: draw("backward", 25) or gradient)
