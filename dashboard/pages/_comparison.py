@@ -8,7 +8,7 @@ from typing import Any
 from dash import dcc, html
 
 from probe.compare.formats import Part, parts
-from probe.compare.gain import Gain, closed
+from probe.compare.gain import Gain, closed, percent_of
 from probe.compare.model import Comparison, ComparisonReport
 from probe.compare.sure import to_be_sure
 from probe.report.numbers import energy, number
@@ -179,10 +179,9 @@ def _judged(ok: bool | None) -> str:
 def _saved(gain: Gain) -> str:
     if not gain.percent or abs(gain.percent) < _SAME:
         return "the same"
-    limits = closed(gain.interval)
     sure = ""
-    if limits is not None and gain.base:
-        low, high = sorted(-100 * end / gain.base for end in limits)
+    if gain.base and gain.interval and (limits := closed(percent_of(gain.base, gain.interval))):
+        low, high = sorted(-end for end in limits)
         sure = f" (95 %: {low:+.0f} … {high:+.0f} %)".replace("-", "−")
     return f"{-gain.percent:+.1f} %".replace("-", "−") + sure
 

@@ -87,9 +87,10 @@ def allowed(row: Measured) -> str:
         return ""
     if not base:
         return f"{limits[0]:.3g} … {limits[1]:.3g}"
-    return " … ".join(
-        f"{percent(abs(100 * end / base))} {_direction(row, end >= 0)}" for end in reversed(limits)
-    )
+    low, high = (100 * end / base for end in limits)
+    if row.quantity != QUALITY:  # a quality may get better by more than it was
+        high = min(high, 100.0)
+    return " … ".join(f"{percent(abs(end))} {_direction(row, end >= 0)}" for end in (high, low))
 
 
 def _direction(row: Measured, is_gain: bool) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from ..errors import UsageError
 from ..model import Provenance
-from .gain import OpenInterval
+from .gain import OpenInterval, percent_of
 from .model import Comparison, PhaseGain
 
 QUANTITIES = (
@@ -90,11 +90,8 @@ def judged(limit: RiseLimit, comparison: Comparison) -> Judgement:
     if base and gain is not None:
         rise = -100 * gain / base
         if interval is not None:
-            low, high = interval
-            ends = (
-                None if high is None else -100 * high / base,
-                None if low is None else -100 * low / base,
-            )
+            low, high = percent_of(base, interval)
+            ends = None if high is None else -high, None if low is None else -low
     outcome, reason = Outcome.NO_EVIDENCE, ""
     if not comparison.comparable:
         reason = comparison.reason

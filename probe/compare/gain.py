@@ -20,6 +20,12 @@ def closed(interval: OpenInterval | None) -> Interval | None:
     return interval[0], interval[1]
 
 
+def percent_of(base: float, interval: OpenInterval) -> OpenInterval:
+    """Ends of a gain's interval in percent of the base. Nothing saves more than all of it."""
+    low, high = (None if end is None else 100 * end / base for end in interval)
+    return low, None if high is None else min(high, 100.0)
+
+
 class Verdict(StrEnum):
     """Whether the other side saves anything, as far as the runs show."""
 

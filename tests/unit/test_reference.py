@@ -15,6 +15,7 @@ import probe
 from docs.site.generated import commands, other_json, python, schema
 from optimizers.recommended import STACKS
 from probe.cli.main import command_names, full_parser
+from probe.compare.gain import percent_of
 from probe.report.group_model import GroupReport
 from probe.report.model import Report
 from probe.report.serialization import SCHEMA_FILE
@@ -189,7 +190,7 @@ def test_what_recommended_stacks_save_is_what_was_measured() -> None:
     page = (ROOT / "docs/CARDS.md").read_text(encoding="utf-8")
     for task in results("training/recommended")["tasks"].values():
         saved = task["time_s"]
-        low, high = (100 * bound / saved["base"] for bound in saved["interval"])
+        low, high = percent_of(saved["base"], saved["interval"])
         assert task["stack"] == STACKS["cpu", task["kind"]] and saved["verdict"] == "gain"
         figures = f"{saved['percent']:.1f} % less, a gain | {low:.1f} … {high:.1f} %"
         assert f"| `{task['stack']}` | {figures}" in page

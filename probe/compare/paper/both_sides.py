@@ -74,9 +74,11 @@ def changed(
         change=other - base,
         interval_change=interval,
         percent=100 * (other - base) / abs(base) if shown else None,
-        interval_percent=(100 * interval[0] / abs(base), 100 * interval[1] / abs(base))
-        if interval and shown
-        else None,
+        interval_percent=(
+            (max(100 * interval[0] / abs(base), -100.0), 100 * interval[1] / abs(base))
+            if interval and shown
+            else None
+        ),
         no_interval=no_interval,
     )
 

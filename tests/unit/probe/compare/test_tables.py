@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from probe.compare.comparison import compare
+from probe.compare.gain import percent_of
 from probe.compare.groups import Campaign
 from probe.compare.paper import text as render
 from probe.compare.paper.ablation_steps import AblationStep, steps
@@ -67,6 +68,19 @@ def table(tables: PaperTables, title: str) -> PaperTable:
 BETTER = [
     run(i, 73.8 - (i - 1) / 10, 6_000.0 - 10 * (i - 1), memory={"peak": 300e6}) for i in range(3)
 ]
+
+
+def test_nothing_saves_more_than_all_of_it() -> None:
+    """With few runs that differ much the interval of a difference goes beyond the base."""
+    few = [run(i, each, 6_000.0) for i, each in enumerate((2.0, 40.0))]
+    tables = of_campaign(campaign(few))
+    time = table(tables, "Table I:").rows[0]
+    assert isinstance(time, PaperRow) and time.interval_percent and time.interval_change
+    assert time.base is not None and time.interval_change[0] < -time.base
+    assert time.interval_percent[0] == -100.0 and time.interval_percent[1] > 0
+    assert percent_of(50.0, (-10.0, 60.0)) == (-20.0, 100.0)
+    assert percent_of(50.0, (None, 25.0)) == (None, 50.0)
+    assert percent_of(50.0, (5.0, None)) == (10.0, None)
 
 
 def test_every_figure_is_what_it_must_be() -> None:
