@@ -58,9 +58,12 @@ class LongVisits:
 
     def _slow(self, spans: Spans, long_s: float) -> list[tuple[float, float]]:
         """(begin, end) of each slow visit."""
+        places = np.flatnonzero(spans.end_s - spans.begin_s >= long_s).tolist()
+        if not places:
+            return []
         usual_s = _usual_durations(spans) | self._usual_s
         slow = []
-        for place in np.flatnonzero(spans.end_s - spans.begin_s >= long_s).tolist():
+        for place in places:
             begin_s, end_s = float(spans.begin_s[place]), float(spans.end_s[place])
             if end_s - begin_s > _SLOW * usual_s.get(int(spans.code[place]), np.inf):
                 slow.append((begin_s, end_s))

@@ -32,6 +32,11 @@ class AblationStep:
     base_quality: float | None
     quality: float | None
 
+    @property
+    def name(self) -> str:
+        """Of the technique, without its options: ``precision`` of ``precision:dtype=bf16``."""
+        return self.technique.partition(":")[0]
+
 
 def read_steps(folder: str | Path) -> Sequence[AblationStep] | None:
     """The steps of the ablation in a folder; None if it was of another design.

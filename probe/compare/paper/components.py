@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model import Provenance
-from ..gain import Gain, Interval, closed
+from ..gain import Gain, Interval, closed, percent_of
 from .ablation_steps import AblationStep
 from .model import NOT_MEASURED, ComponentRow, PaperTable
 from .results import GB
@@ -17,7 +17,8 @@ _MIN = 60.0
 def components_table(steps: Sequence[AblationStep] | None) -> PaperTable:
     """The steps, then the paper's that were not made; None: no cumulative ablation was given.
 
-    The paper's row is beside a step whose techniques so far are those of the paper's step.
+    The paper's row is beside a step whose techniques so far are those of the paper's step, with
+    whatever options.
     """
     rows: list[ComponentRow] = []
     if steps:
@@ -27,7 +28,7 @@ def components_table(steps: Sequence[AblationStep] | None) -> PaperTable:
     techniques: frozenset[str] = frozenset()
     made = set()
     for step in steps or ():
-        techniques |= {step.technique}
+        techniques |= {step.name}
         made.add(techniques)
         rows.append(_row(step, techniques))
     rows += [
@@ -77,7 +78,7 @@ def _row(step: AblationStep, techniques: frozenset[str]) -> ComponentRow:
 
 def share_of(technique: str, steps: Sequence[AblationStep] | None) -> float | None:
     """A step's part of the time that all steps together save, in %; None if they save none."""
-    gained = {step.technique: step.time_s.gain for step in steps or ()}
+    gained = {step.name: step.time_s.gain for step in steps or ()}
     if not steps or technique not in gained or any(gain is None for gain in gained.values()):
         return None
     saved = sum(gain or 0.0 for gain in gained.values())
@@ -85,10 +86,9 @@ def share_of(technique: str, steps: Sequence[AblationStep] | None) -> float | No
 
 
 def _percents(gained: Gain) -> Interval | None:
-    limits = closed(gained.interval)
-    if limits is None or not gained.base:
+    if gained.interval is None or not gained.base:
         return None
-    return 100 * limits[0] / gained.base, 100 * limits[1] / gained.base
+    return closed(percent_of(gained.base, gained.interval))
 
 
 def _in(value: float | None, unit: float) -> float | None:

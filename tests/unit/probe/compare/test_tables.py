@@ -365,13 +365,13 @@ def ablated(*techniques: str) -> list[AblationStep]:
 
 
 def test_components_are_beside_the_papers_where_the_same_techniques_are_on() -> None:
-    tables = of_campaign(campaign(BETTER), ablated("precision", "accumulation", "clipping"))
+    tables = of_campaign(campaign(BETTER), ablated("precision:dtype=bf16", "accumulation", "clipping"))
     three = table(tables, "Table III:")
     by_name = {row.what: row for row in three.rows}
     baseline = by_name["baseline"]
     assert (baseline.time, baseline.memory, baseline.quality) == (10.0, 8.0, 90.0)
     assert baseline.paper.memory.printed == "8.24"
-    first, second = by_name["+ precision"], three.rows[2]
+    first, second = by_name["+ precision:dtype=bf16"], three.rows[2]
     assert second.what == "+ accumulation"
     assert first.paper is None and second.paper.faster.printed == "18.4"
     assert second.time == pytest.approx(8.0) and second.memory == pytest.approx(6.0)
