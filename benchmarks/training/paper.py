@@ -68,11 +68,18 @@ def sides(folder: Path) -> tuple[str, str]:
     return base, other
 
 
-def memory_parts(base: str, other: str, directory: Path) -> list[tuple[str, float, float]]:
-    """(what, bytes of the baseline, of the other): of a small model most is the process itself."""
-    comparison = compare(base, [other], directory=directory).comparisons[0]
-    parts = comparison.memory_bytes.components or []
-    return [(str(part.component), part.base or 0.0, part.other or 0.0) for part in parts]
+def causes(base: str, other: str, target: str, directory: Path) -> dict[str, Any]:
+    """Why it takes more or less: seconds by fewer and by cheaper samples, bytes by part of memory.
+
+    Of a small model most of the memory is the process itself.
+    """
+    found = compare(base, [other], directory=directory, target=target).comparisons[0]
+    time_s, parts = found.time_s, found.memory_bytes.components
+    return {
+        "fewer_samples_s": [time_s.progress, time_s.progress_interval],
+        "cheaper_samples_s": [time_s.cost, time_s.cost_interval],
+        "memory_parts": [(part.component, part.base or 0.0, part.other or 0.0) for part in parts],
+    }
 
 
 def main() -> None:
@@ -110,10 +117,14 @@ def main() -> None:
                 base, other, directory=place, target=task.target, table=name, ablation=ablation
             )
             print(f"\n{text(found)}\n")
-            parts = memory_parts(base, other, place)
-            for part, of_base, of_other in parts:
+            why = causes(base, other, task.target, place)
+            for cause in ("fewer_samples_s", "cheaper_samples_s"):
+                saved_s, limits = why[cause]
+                if limits:
+                    print(f"saved by {cause}: {saved_s:.1f} ({limits[0]:.1f} … {limits[1]:.1f})")
+            for part, of_base, of_other in why["memory_parts"]:
                 print(f"memory: {part:12} {of_base / 1e6:9.1f} MB {of_other / 1e6:9.1f} MB")
-            result[name] = task._asdict() | {"tables": to_dict(found), "memory_parts": parts}
+            result[name] = task._asdict() | {"tables": to_dict(found)} | why
     print(f"{(time.monotonic() - began) / 60:.1f} min")
     save("training/paper", result)
 

@@ -51,6 +51,10 @@ SMALL: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "long_runs.virtual_day": (("--hours", "0.2"), r"growth_mib +\d"),
     "loops": (("plain", "--way", "watch()"), r"right: 1 of 1"),
+    "training.paper": (
+        ("--data", "TEXTS", "--tables", "II", "--seeds", "1", "--scale", "0.1"),
+        r"memory: activations +\d",
+    ),
     "training.recommended": (
         ("--data", "TEXTS", "--tasks", "gpt2", "--seeds", "1", "--scale", "0.1"),
         r"gpt2: muon.*to perplexity",

@@ -194,3 +194,40 @@ def test_what_recommended_stacks_save_is_what_was_measured() -> None:
         assert task["stack"] == STACKS["cpu", task["kind"]] and saved["verdict"] == "gain"
         figures = f"{saved['percent']:.1f} % less, a gain | {low:.1f} … {high:.1f} %"
         assert f"| `{task['stack']}` | {figures}" in page
+
+
+def test_the_papers_claims_beside_ours_are_what_was_measured() -> None:
+    page = (ROOT / "optimizers/PAPER.md").read_text(encoding="utf-8")
+    measured = results("training/paper")
+    missing = [cells for cells in paper_cells(measured) if cells not in page]
+    assert not missing
+
+
+def paper_cells(measured: dict[str, Any]) -> Iterator[str]:
+    """Cells of the page's two tables: the paper's figure and ours, with its interval."""
+
+    def beside(paper: str, form: str, percent: float, limits: list[float]) -> str:
+        low, high = limits
+        ours = f"{percent:{form}} % ({low:.1f} … {high:.1f})".replace("-", "−")
+        return f"| {paper} % | {ours} |"
+
+    for task in ("I", "II"):
+        rows = paper_table(measured, task, task)
+        for row in rows:
+            paper = row["paper"]["percent"]["printed"]
+            yield beside(paper, "+.1f", row["percent"], row["interval_percent"])
+        parts = {part: (base, other) for part, base, other in measured[task]["memory_parts"]}
+        saved, (low, high) = measured[task]["fewer_samples_s"]
+        yield f"{saved:.1f} s ({low:.1f} … {high:.1f})"
+        saved, (low, high) = measured[task]["cheaper_samples_s"]
+        yield f"{-saved:.1f} s ({-high:.1f} … {-low:.1f})"
+        base, other = parts["activations"]
+        yield f"| −{100 * (1 - other / base):.1f} % |"
+    for row in paper_table(measured, "I", "III")[1:]:
+        paper = row["paper"]["faster"]["printed"]
+        yield beside(paper, ".1f", row["faster"], row["interval_faster"])
+
+
+def paper_table(measured: dict[str, Any], task: str, name: str) -> list[dict[str, Any]]:
+    tables = measured[task]["tables"]["tables"]
+    return next(each["rows"] for each in tables if each["table"] == name)

@@ -365,7 +365,9 @@ def ablated(*techniques: str) -> list[AblationStep]:
 
 
 def test_components_are_beside_the_papers_where_the_same_techniques_are_on() -> None:
-    tables = of_campaign(campaign(BETTER), ablated("precision:dtype=bf16", "accumulation", "clipping"))
+    tables = of_campaign(
+        campaign(BETTER), ablated("precision:dtype=bf16", "accumulation", "clipping")
+    )
     three = table(tables, "Table III:")
     by_name = {row.what: row for row in three.rows}
     baseline = by_name["baseline"]
