@@ -55,7 +55,7 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	@$(RUN) -m docs.site
 
-# Three workers share two cores, as some tests wait; then four run those that mostly wait, and at last come those that measure a
+# Three workers share two cores, as some tests wait; then come those that mostly wait, and at last those that measure a
 # processor's time, one by one: of these parts only the files are read that have any. Of those that share a core each
 # gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long there. Lint runs
 # beside the first part.
@@ -64,7 +64,7 @@ RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 MARKED = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 SHARED := -n 3 --dist loadgroup -m "not gpu and not alone and not paced and not full"
-PACED := -n 4 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
+PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
 ALONE := -m "alone and not gpu and not full" $(call MARKED,alone)
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \

@@ -109,7 +109,7 @@ def paired(base: Any, other: Any) -> dict[str, Any]:
         "interval_change": (change - half, change + half),
         "percent": 100 * change / base.mean(),
         "interval_percent": (
-            100 * (change - half) / base.mean(),
+            max(-100.0, 100 * (change - half) / base.mean()),  # less than nothing is impossible
             100 * (change + half) / base.mean(),
         ),
     }

@@ -1,7 +1,8 @@
 """The paper's tables as types; field names are the keys of the JSON of ``probe tables``.
 
 Numbers are in the ``unit`` beside them, which is the paper's own where it states the figure.
-Changes are other minus base, relative ones in percent of the base; intervals are 95 %.
+Changes are other minus base, relative ones in percent of the base; intervals are 95 %, and those in
+percent end at −100.
 """
 
 from __future__ import annotations
