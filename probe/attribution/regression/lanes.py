@@ -6,6 +6,7 @@ the response needs the slices' powers; those of the last time that the lane was 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,6 +106,7 @@ def add_blur(lane: Lane, shown: ShownTime, ends_s: Floats, sigma_s: Floats, used
     lane.blur_s2 += _noise_gain(lane.gain, differences=not part_time) * part.T @ part
 
 
+@functools.cache
 def _noise_gain(gain: float, *, differences: bool) -> float:
     """How much more white noise, or its differences, vary once they are filtered."""
     if gain == 0:
