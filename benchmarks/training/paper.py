@@ -49,7 +49,7 @@ def train_pairs(task: Task, seeds: int, data: Path, folder: Path, scale: float) 
 
 def ablate(task: Task, blocks: int, data: Path, folder: Path, scale: float) -> None:
     """Train Table III, or what is missing of it."""
-    words = ["--techniques", COMPONENTS, "--blocks", str(blocks), "--dir", str(folder), "--json"]
+    words = ["--techniques", COMPONENTS, "--blocks", str(blocks), "--dir", str(folder)]
     command = [sys.executable, *task.words(data, scale), "--stack", "{stack}", "--seed", "{seed}"]
     done = subprocess.run(
         [sys.executable, "-m", "probe", "ablate", *words, "--", *command],
@@ -73,13 +73,31 @@ def causes(base: str, other: str, target: str, directory: Path) -> dict[str, Any
 
     Of a small model most of the memory is the process itself.
     """
-    found = compare(base, [other], directory=directory, target=target).comparisons[0]
-    time_s, parts = found.time_s, found.memory_bytes.components
+    comparison = compare(base, [other], directory=directory, target=target).comparisons[0]
+    time_s, parts = comparison.time_s, comparison.memory_bytes.components
     return {
         "fewer_samples_s": [time_s.progress, time_s.progress_interval],
         "cheaper_samples_s": [time_s.cost, time_s.cost_interval],
         "memory_parts": [(part.component, part.base or 0.0, part.other or 0.0) for part in parts],
     }
+
+
+def results_of(name: str, place: Path, ablation: Path | None) -> dict[str, Any]:
+    """Print and return the tables of a task's runs."""
+    task = TASKS[name]
+    base, other = sides(place / name)
+    of_paper = tables(
+        base, other, directory=place, target=task.target, table=name, ablation=ablation
+    )
+    print(f"\n{text(of_paper)}\n")
+    why = causes(base, other, task.target, place)
+    for cause in ("fewer_samples_s", "cheaper_samples_s"):
+        saved_s, limits = why[cause]
+        if limits:
+            print(f"saved by {cause}: {saved_s:.1f} ({limits[0]:.1f} … {limits[1]:.1f})")
+    for part, of_base, of_other in why["memory_parts"]:
+        print(f"memory: {part:12} {of_base / 1e6:9.1f} MB {of_other / 1e6:9.1f} MB")
+    return task._asdict() | {"tables": to_dict(of_paper)} | why
 
 
 def main() -> None:
@@ -90,43 +108,30 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, metavar="RUNS", help="where the trainings stay")
     parser.add_argument("--scale", type=float, default=1.0, help="of the samples, for a trial")
     parser.add_argument("--tables", default="I,II,III")
-    asked = parser.parse_args()
-    wanted = asked.tables.split(",")
+    options = parser.parse_args()
+    wanted = options.tables.split(",")
     if unknown := set(wanted) - {*TASKS, "III"}:
         parser.error(f"no table {min(unknown)!r}: there are I, II and III")
     if "I" not in wanted and "III" in wanted:
         parser.error("--tables: III stands beside I")
-    check_data(parser, asked.data, [TASKS[name] for name in wanted if name in TASKS])
+    check_data(parser, options.data, [TASKS[name] for name in wanted if name in TASKS])
     began = time.monotonic()
     result: dict[str, Any] = {
-        "seeds": asked.seeds,
-        "blocks": asked.blocks,
+        "seeds": options.seeds,
+        "blocks": options.blocks,
         "components": COMPONENTS,
     }
-    keep = nullcontext(asked.keep) if asked.keep else tempfile.TemporaryDirectory()
-    with keep as kept:
-        place = Path(kept).resolve()
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory() as kept:
+        place, data = Path(kept).resolve(), options.data.resolve()
         for name in (name for name in wanted if name in TASKS):
-            task, ablation = TASKS[name], None
-            train_pairs(task, asked.seeds, asked.data.resolve(), place / name, asked.scale)
-            if name == "I" and "III" in wanted:
-                ablation = place / "III"
-                ablate(task, asked.blocks, asked.data.resolve(), ablation, asked.scale)
-            base, other = sides(place / name)
-            found = tables(
-                base, other, directory=place, target=task.target, table=name, ablation=ablation
-            )
-            print(f"\n{text(found)}\n")
-            why = causes(base, other, task.target, place)
-            for cause in ("fewer_samples_s", "cheaper_samples_s"):
-                saved_s, limits = why[cause]
-                if limits:
-                    print(f"saved by {cause}: {saved_s:.1f} ({limits[0]:.1f} … {limits[1]:.1f})")
-            for part, of_base, of_other in why["memory_parts"]:
-                print(f"memory: {part:12} {of_base / 1e6:9.1f} MB {of_other / 1e6:9.1f} MB")
-            result[name] = task._asdict() | {"tables": to_dict(found)} | why
+            train_pairs(TASKS[name], options.seeds, data, place / name, options.scale)
+            ablation = place / "III" if name == "I" and "III" in wanted else None
+            if ablation is not None:
+                ablate(TASKS[name], options.blocks, data, ablation, options.scale)
+            result[name] = results_of(name, place, ablation)
     print(f"{(time.monotonic() - began) / 60:.1f} min")
-    save("training/paper", result)
+    if options.scale == 1.0 and {*wanted} == {*TASKS, "III"}:  # a part replaces no whole
+        save("training/paper", result)
 
 
 if __name__ == "__main__":

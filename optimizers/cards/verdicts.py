@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe.compare.gain import Verdict, closed
+from probe.compare.gain import ALL, Verdict, closed
 from probe.compare.model import Comparison
 from probe.compare.reasons import CONTAINS_ZERO, RUNS_NEEDED
 from probe.report.text_tables import percent
@@ -89,7 +89,7 @@ def allowed(row: Measured) -> str:
         return f"{limits[0]:.3g} … {limits[1]:.3g}"
     low, high = (100 * end / base for end in limits)
     if row.quantity != QUALITY:  # a quality may get better by more than it was
-        high = min(high, 100.0)
+        high = min(high, ALL)
     return " … ".join(f"{percent(abs(end))} {_direction(row, end >= 0)}" for end in (high, low))
 
 

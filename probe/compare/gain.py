@@ -20,10 +20,14 @@ def closed(interval: OpenInterval | None) -> Interval | None:
     return interval[0], interval[1]
 
 
+ALL = 100.0
+"""The most that can be saved of a quantity, in percent of the base."""
+
+
 def percent_of(base: float, interval: OpenInterval) -> OpenInterval:
-    """Ends of a gain's interval in percent of the base. Nothing saves more than all of it."""
+    """Ends of a gain's interval in percent of the base, of which nothing saves more than all."""
     low, high = (None if end is None else 100 * end / base for end in interval)
-    return low, None if high is None else min(high, 100.0)
+    return low, None if high is None else min(high, ALL)
 
 
 class Verdict(StrEnum):

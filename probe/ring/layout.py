@@ -13,6 +13,7 @@ tore, or a slot of the lap before, does not pass.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from enum import IntEnum, StrEnum
 
@@ -67,6 +68,12 @@ class Record(IntEnum):
 
 
 LOADED = "samples_loaded"  # the name of a VALUE record: what a DataLoader gave to a step
+
+
+def set_word(header: mmap.mmap, offset: int, value: int) -> None:
+    """Store a word of the header that another process may read at any moment."""
+    # Not pack_into: it writes zeros before the value, and the other process would see them.
+    header[offset : offset + WORD.size] = WORD.pack(value)
 
 
 def float_bits(value: float) -> int:

@@ -145,22 +145,22 @@ class RingReader:
     def acknowledge(self) -> None:
         """Give the slots of all records read so far back to the writer."""
         if not self._read_only:
-            self._set_word(layout.TAIL, self._position)
+            layout.set_word(self._map, layout.TAIL, self._position)
 
     def beat(self, now_ns: int, *, epoch: int, pid: int) -> None:
         """Tell the writer that the recorder lives."""
-        self._set_word(layout.HEARTBEAT, now_ns)
-        self._set_word(layout.READER_PID, pid)
+        layout.set_word(self._map, layout.HEARTBEAT, now_ns)
+        layout.set_word(self._map, layout.READER_PID, pid)
         # Last: a writer that reads this number must find this recorder alive.
-        self._set_word(layout.EPOCH, epoch)
+        layout.set_word(self._map, layout.EPOCH, epoch)
 
     def hold(self, *, refused: bool) -> None:
         """Tell the writer whether the disk refuses what is recorded."""
-        self._set_word(layout.HELD, refused)
+        layout.set_word(self._map, layout.HELD, refused)
 
     def seal(self, *, complete: bool) -> None:
         """Tell the writer that everything is on disk, or that the disk refused some of it."""
-        self._set_word(layout.SEALED, 1 if complete else 2)
+        layout.set_word(self._map, layout.SEALED, 1 if complete else 2)
 
     @property
     def closed(self) -> bool:
@@ -197,10 +197,6 @@ class RingReader:
 
     def _word(self, offset: int) -> int:
         return int(WORD.unpack_from(self._map, offset)[0])
-
-    def _set_word(self, offset: int, value: int) -> None:
-        # Not pack_into: it writes zeros before the value, and the writer would see them.
-        self._map[offset : offset + WORD.size] = WORD.pack(value)
 
     def _next_chunk(self, most: int) -> npt.NDArray[np.void]:
         start = self._position % self.capacity

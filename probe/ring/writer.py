@@ -94,7 +94,7 @@ class RingWriter:
 
     def close(self) -> None:
         """Say that no record follows. The file stays: the recorder removes it."""
-        self._map[layout.CLOSED : layout.CLOSED + WORD.size] = WORD.pack(1)
+        layout.set_word(self._map, layout.CLOSED, 1)
 
     @property
     def dropped(self) -> int:

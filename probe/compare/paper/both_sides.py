@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...attribution.arrays import Floats
-from ..gain import Gain, Interval, closed
+from ..gain import Gain, Interval, closed, percent_of
 from ..quantity import pairs
 from ..run_record import Trial
 from ..statistics import FEWEST_RUNS, contrast
@@ -74,13 +74,15 @@ def changed(
         change=other - base,
         interval_change=interval,
         percent=100 * (other - base) / abs(base) if shown else None,
-        interval_percent=(
-            (max(100 * interval[0] / abs(base), -100.0), 100 * interval[1] / abs(base))
-            if interval and shown
-            else None
-        ),
+        interval_percent=_percents(interval, base) if interval and shown else None,
         no_interval=no_interval,
     )
+
+
+def _percents(change: Interval, base: float) -> Interval | None:
+    low, high = change
+    saved = closed(percent_of(abs(base), (-high, -low)))
+    return saved and (-saved[1], -saved[0])
 
 
 def gain_row(

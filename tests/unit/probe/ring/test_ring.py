@@ -128,12 +128,15 @@ def test_no_space_is_an_error_at_creation_not_a_fault_later(tmp_path: Path) -> N
 
 
 class _FinishedMeanwhile(np.ndarray[tuple[int, ...], np.dtype[np.uint64]]):
-    """Words of slots: whoever copies whole slots is overtaken by the writer after two words."""
+    """The words of a ring's slots. The first copy of whole slots is interrupted after two words.
+
+    ``unfinished`` runs then: a writer that stores the rest of its record.
+    """
 
     unfinished: list[Callable[[], None]]
 
-    def __array_finalize__(self, whole: object) -> None:
-        self.unfinished = getattr(whole, "unfinished", [])
+    def __array_finalize__(self, source: object) -> None:
+        self.unfinished = getattr(source, "unfinished", [])
 
     def copy(self, *_: object) -> npt.NDArray[np.uint64]:  # type: ignore[override]
         before = np.array(self)
