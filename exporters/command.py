@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import threading
 from pathlib import Path
 
 from probe.errors import NothingToReport, UsageError
@@ -12,7 +11,7 @@ from probe.model import RunStatus
 from probe.store.layout import runs_dir
 from probe.store.runs import find_run
 from probe.store.trainings import single
-from probe.until_interrupted import until_interrupted
+from probe.until_interrupted import until_interrupted, wait_for_interruption
 
 from . import exporter_of, exporters
 from ._shared.live_runs import live_runs, runs_below
@@ -62,7 +61,7 @@ def serve(options: argparse.Namespace) -> int:
             open_.callback(pusher.close)
             lines.append(f"sent to {pusher.url} every {EVERY_S:g} s")
         print(", ".join([*lines, "Ctrl-C ends it"]), flush=True)
-        threading.Event().wait()
+        wait_for_interruption()
     return 0
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
+
+_LOOK_S = 1.0
 
 
 @contextlib.contextmanager
@@ -20,3 +23,13 @@ def until_interrupted() -> Iterator[None]:
             yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def wait_for_interruption() -> None:
+    """Wait in the main thread until a signal raises KeyboardInterrupt.
+
+    The interpreter notes a signal and handles it between two instructions. One that comes just
+    before the thread falls asleep does not wake it, so no sleep may be without an end.
+    """
+    while True:
+        time.sleep(_LOOK_S)
