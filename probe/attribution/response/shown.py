@@ -51,24 +51,24 @@ class Windows(NamedTuple):
 class ShownTime:
     """Slices that follow each other without a hole, as a sensor's response shows them."""
 
-    def __init__(self, slices: SpanSlices, width: int, period_s: float):
-        """Slices whose columns lie below ``width``, of a meter that updates every ``period_s``."""
+    def __init__(
+        self, slices: SpanSlices, width: int, period_s: float, *, for_many_responses: bool = False
+    ):
+        """Slices whose columns lie below ``width``, of a meter that updates every ``period_s``.
+
+        For many responses, sums over the slices are made once and kept.
+        """
         self.slices, self.width, self.period_s = slices, width, period_s
         self.edges_s = np.append(slices.begin_s, slices.end_s[-1:])
         self.seconds = np.diff(self.edges_s)
-        n = len(slices)
-        spent = np.zeros((width, n + 1))  # along memory: half the cost of the sums
-        at = np.arange(1, n + 1)
-        spent[slices.column, at] = self.seconds
-        spent[slices.count, at] += self.seconds * slices.per_s
-        self._spent = spent.cumsum(1).T
+        self._spent = self._spent_before_each() if for_many_responses else None
 
     # -- columns --------------------------------------------------------------------
 
     def elapsed(self, at_s: Floats) -> Floats:
         """Seconds per column, instances per count, up to instants (m,); (m, width)."""
         place, into = self._place(at_s)
-        out = self._spent[place]
+        out = self._spent_before(place) if self._spent is None else self._spent[place]
         rows = np.arange(len(place))
         out[rows, self.slices.column[place]] += into
         out[rows, self.slices.count[place]] += into * self.slices.per_s[place]
@@ -226,6 +226,25 @@ class ShownTime:
             at = windows.ends_s - response.delay_s
             return windows.summed(shown(at) - shown(at - response.part_s))
         return np.diff(shown(ends_s - response.delay_s), axis=0)
+
+    # -- sums over slices -----------------------------------------------------------
+
+    def _spent_before_each(self) -> Floats:
+        """Seconds per column, instances per count, before each slice and at the end; (n + 1, w)."""
+        number = len(self.slices)
+        spent = np.zeros((self.width, number + 1))  # along memory: half the cost of the sums
+        after = np.arange(1, number + 1)
+        spent[self.slices.column, after] = self.seconds
+        spent[self.slices.count, after] += self.seconds * self.slices.per_s
+        return spent.cumsum(1).T
+
+    def _spent_before(self, place: Ints) -> Floats:
+        """The same before the slices ``place`` (m,) alone, which costs less; (m, w)."""
+        borders, of_border = np.unique(place, return_inverse=True)
+        which = np.arange(borders[-1] if len(borders) else 0)
+        part = np.searchsorted(borders, which, "right")
+        parts = self._by_column(which, self.seconds[which], part, len(borders))
+        return np.asarray(parts.cumsum(0)[of_border])
 
     # -- slices around instants -----------------------------------------------------
 

@@ -220,3 +220,12 @@ def test_a_long_lag_over_short_slices_is_the_same_in_one_pass(monkeypatch, respo
     np.testing.assert_allclose(rows, shown.rows(ends_s, response), rtol=0, atol=1e-11)
     expected = shown.energies(watts, ends_s, response)
     np.testing.assert_allclose(energies, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("asked", [0, 1, 7, 500])
+def test_sums_that_are_kept_are_those_that_are_made_when_asked_for(asked: int) -> None:
+    rng, shown = scene(11)
+    kept = ShownTime(shown.slices, shown.width, PERIOD_S, for_many_responses=True)
+    at_s = np.sort(rng.uniform(shown.edges_s[0] - 0.1, shown.edges_s[-1] + 0.1, asked))
+    assert shown.elapsed(at_s).shape == (asked, shown.width)
+    assert shown.elapsed(at_s) == pytest.approx(kept.elapsed(at_s), abs=1e-12)
