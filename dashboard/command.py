@@ -15,7 +15,7 @@ from probe.small_process import RefusePandas
 from probe.store.layout import runs_dir
 from probe.store.runs import find_run
 from probe.store.trainings import place_of
-from probe.until_interrupted import until_interrupted
+from probe.until_interrupted import until_interrupted, wait_for_interruption
 
 if TYPE_CHECKING:
     from .server import Serving
@@ -46,7 +46,7 @@ def dashboard(options: argparse.Namespace) -> int:
             url = serving.url if sys.stdout.isatty() else serving.address
             asks = "  (visitors need the token)" if options.token and url != serving.url else ""
             print(f"runs of {directory} at {url}{asks}  (Ctrl-C ends it)", flush=True)
-        _wait(serving, options.idle)
+        wait_for_interruption(lambda: _is_idle(serving, options.idle))
     return 0
 
 
@@ -89,10 +89,11 @@ def _stay_small() -> None:
     pa.set_io_thread_count(2)
 
 
-def _wait(serving: Serving, idle_s: float | None) -> None:
-    """Wait until no run is live and no request came for ``idle_s``; for ever without one."""
-    while idle_s is None or time.monotonic() - serving.asked_at() <= idle_s or serving.live():
-        time.sleep(1.0)
+def _is_idle(serving: Serving, idle_s: float | None) -> bool:
+    """Whether no run is live and no request came for ``idle_s``; never without one."""
+    if idle_s is None or time.monotonic() - serving.asked_at() <= idle_s:
+        return False
+    return not serving.live()
 
 
 def _base(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _LOOK_S = 1.0
 
@@ -25,11 +25,11 @@ def until_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
-def wait_for_interruption() -> None:
-    """Wait in the main thread until a signal raises KeyboardInterrupt.
+def wait_for_interruption(is_over: Callable[[], bool] = lambda: False) -> None:
+    """Wait in the main thread until a signal raises KeyboardInterrupt, or ``is_over`` says so.
 
     The interpreter notes a signal and handles it between two instructions. One that comes just
     before the thread falls asleep does not wake it, so no sleep may be without an end.
     """
-    while True:
+    while not is_over():
         time.sleep(_LOOK_S)
