@@ -708,8 +708,9 @@ class PhaseStateMachine:
             if not self._several:
                 self._known = key
                 return
-            for other in self._steps_of.values():  # until now the first one was alone
-                if other is not steps and not other[1]:
+            # Until now the first one was alone; it may be counted under the same name.
+            for place, other in self._steps_of.items():
+                if place != key and not other[1]:
                     other[1] = self.steps + (1 if self._stepped and self._stepped != key else 0)
                     self._write(STEPPED, other[0], other[1])
         steps[1] += 1

@@ -34,7 +34,9 @@ def in_turns(model):
 
 def a_new_one_each_step(model):
     for _ in range(40):
-        train(torch.optim.SGD(model.parameters(), lr=0.1), model, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        train(optimizer, model, 1)
+        del optimizer  # the next is where this one was in memory
 
 def many_and_then_a_new_one_each_step(model):
     kept = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(32)]
@@ -43,8 +45,18 @@ def many_and_then_a_new_one_each_step(model):
     for _ in range(12):  # each where the one before it was in memory
         train(torch.optim.SGD(model.parameters(), lr=0.1), model, 1)
 
+def a_new_one_each_step_and_then_four(model):
+    a_new_one_each_step(model)
+    kept = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(4)]
+    for optimizer in kept:  # each at a place of its own
+        train(optimizer, model, 1)
+
 for loop in (
-    one_after_the_other, in_turns, a_new_one_each_step, many_and_then_a_new_one_each_step
+    one_after_the_other,
+    in_turns,
+    a_new_one_each_step,
+    many_and_then_a_new_one_each_step,
+    a_new_one_each_step_and_then_four,
 ):
     with probe.watch(name=loop.__name__) as run:
         loop(torch.nn.Linear(4, 4))
@@ -56,7 +68,9 @@ for loop in (
 def test_steps_and_iterations_of_several_optimizers(tmp_path: Path) -> None:
     done = processes.run(SCRIPT, tmp_path)
     assert done.returncode == 0, done.stderr
-    following, turns, new, many = (json.loads(line) for line in done.stdout.splitlines())
+    following, turns, new, many, new_and_four = (
+        json.loads(line) for line in done.stdout.splitlines()
+    )
     assert following == [25, 25, {"Adam 1": 20, "SGD 1": 5}]
     assert turns == [36, 30, {"Adam 1": 6, "SGD 1": 30}]
     steps, iterations, optimizers = new
@@ -64,3 +78,5 @@ def test_steps_and_iterations_of_several_optimizers(tmp_path: Path) -> None:
     assert steps == iterations == 40 and sum(optimizers.values()) in (0, 40)
     steps, iterations, optimizers = many
     assert steps == iterations == sum(optimizers.values()) == 44
+    steps, iterations, optimizers = new_and_four
+    assert steps == iterations == 44 and sum(optimizers.values()) in (0, 44)
