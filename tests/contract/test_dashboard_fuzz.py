@@ -53,6 +53,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         write_logged(run, sealed=True)
     (folder / "torn" / RUN_FILE).write_text('{"schema": 1, "id"')
+    return folder
+
+
+def heartbeat(folder: Path) -> None:
+    """One run is live now: without a beat it would be lost some seconds later."""
     live = folder / "live"
     meta = json.loads((live / RUN_FILE).read_text())
     now_ns = time.monotonic_ns()
@@ -62,7 +67,6 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     device = LiveDevice("nvml:GPU-0:energy", "gpu0", "GPU-0", "measured", 2500.0, 250.0)
     times = (LiveTime("forward", 0, 4.0, 40),)
     write_live(live, LivePage(now_ns, time.time(), devices=(device,), times=times, steps=40))
-    return folder
 
 
 def nonsense(chance: random.Random, depth: int = 0) -> Any:
@@ -172,6 +176,7 @@ def app(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Flask:
     monkeypatch.setattr(sensors.subprocess, "run", doctor)
     settings = Settings((rule("energy > 1 J"), rule("no step for 1 s"), rule("loss not finite")))
     made = create_app(directory, Access(), settings=settings)
+    heartbeat(directory)
     made.config[CONFIG_KEY].alerts.check()
     assert made.config[CONFIG_KEY].alerts.alerts()
     return made
