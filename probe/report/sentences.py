@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
@@ -19,6 +20,8 @@ from .model import (
 )
 from .numbers import data_size, duration, number, share
 from .text_tables import unique
+
+_MOST_OPTIMIZERS = 4  # that are named one by one
 
 METHOD = (
     "Energy of a device is the difference of its own counter, or the integral of sampled power "
@@ -68,9 +71,8 @@ def steps(run: RunInfo) -> str:
     """How many steps, by which optimizers, and how long one took."""
     line = f"{run.steps} steps"
     if run.optimizers:
-        each = ", ".join(f"{name}: {number}" for name, number in sorted(run.optimizers.items()))
         line += "" if run.iterations == run.steps else f" in {run.iterations} iterations"
-        line += f" ({each})"
+        line += f" ({_of_optimizers(run.optimizers)})"
     if run.step_s and run.step_s_quartiles:
         low, high = (duration(quartile) for quartile in run.step_s_quartiles)
         left_out = run.steps_left_out
@@ -79,6 +81,20 @@ def steps(run: RunInfo) -> str:
         line += f" · {duration(run.step_s)} per step"
         line += f" ({'; '.join(about)})" if about else ""
     return line
+
+
+def _of_optimizers(steps: Mapping[str, int]) -> str:
+    """Each optimizer's steps; of many optimizers each kind's."""
+    if len(steps) > _MOST_OPTIMIZERS:
+        number, total = Counter[str](), Counter[str]()
+        for name, own in steps.items():
+            kind = name.rpartition(" ")[0] or name
+            number[kind] += 1
+            total[kind] += own
+        steps = {
+            f"{number[kind]} × {kind}" if number[kind] > 1 else kind: total[kind] for kind in number
+        }
+    return ", ".join(f"{name}: {own}" for name, own in sorted(steps.items()))
 
 
 _HELD = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from ...analysis.base import RunAnalysis
@@ -43,6 +44,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         f"{path.relative_to(reader.store)} is damaged: raw data were used instead"
         for path in sorted(reader.made_again)
     ]
+    lines += unseen_forward(phase_totals)
     lines += _thinned(analysis)
     together = [d.source.device for d in devices if d.source.id in analysis.shared]
     if together:
@@ -131,6 +133,21 @@ def slow_first_visits(phase_totals: Sequence[PhaseTotals], run_s: float) -> list
 
 def _forward(totals: PhaseTotals) -> list[int]:
     return [code for code, name in totals.names.items() if name == Phase.FORWARD]
+
+
+def unseen_forward(phase_totals: Sequence[PhaseTotals]) -> list[str]:
+    """Backwards of whose forwards nothing was seen; one line."""
+    visits = Counter[str]()
+    for totals in phase_totals:
+        for code, count in totals.counts.items():
+            visits[totals.name(code).partition("/")[0]] += count
+    if visits[Phase.FORWARD] or visits[Phase.BACKWARD] < _MANY_VISITS:
+        return []
+    return [
+        "no forward was seen, so its time is in `other`: the model is called inside a function "
+        "that torch.compile compiled, or is no module. Compile the model itself "
+        '(`torch.compile(model)`), or put `with run.phase("forward"):` around the computation'
+    ]
 
 
 def _thinned(analysis: RunAnalysis) -> list[str]:

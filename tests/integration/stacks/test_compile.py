@@ -12,8 +12,19 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
+import probe  # noqa: E402
 from tests.fakes.phase_recording import watched  # noqa: E402
-from tests.fakes.training_loop import BACKEND, N, Net, breaks, expect, process_group, train  # noqa: E402
+from tests.fakes.training_loop import (  # noqa: E402
+    BACKEND,
+    LOSS,
+    N,
+    Net,
+    breaks,
+    expect,
+    loader,
+    process_group,
+    train,
+)
 
 
 class TestCompile:
@@ -83,6 +94,27 @@ class TestCompile:
             train(torch.compile(outer, fullgraph=True, backend=BACKEND), optimizer)
         assert breaks() == 0 and len(heard) == N
         assert run.steps == N and run.micros == [1] * N
+
+    def test_a_step_that_is_one_compiled_function_says_that_no_forward_was_seen(
+        self, tmp_path: Path
+    ) -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        @torch.compile(backend=BACKEND)
+        def step(x: Any, y: Any) -> None:
+            LOSS(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        batches = list(loader(batches=12))  # after a batch of a loader a forward is inferred
+        with probe.watch(dir=str(tmp_path)) as run:
+            for x, y in batches:
+                step(x, y)
+        report = run.report().to_dict()
+        assert report["run"]["steps"] == 12
+        assert "forward" not in {row["phase"] for row in report["phases"]}
+        assert report["warnings"][0].startswith("no forward was seen, so its time is in `other`")
 
     def test_user_phase_and_collective_inside_a_graph(self, tmp_path: Path) -> None:
         with process_group(tmp_path), watched(tmp_path):

@@ -9,7 +9,13 @@ from probe.ring.layout import Record
 from probe.ring.reader import SLOT_DTYPE
 from probe.timeline.optimizer_steps import OptimizerCounter, OptimizerSteps
 
-NAMES = {40: "optimizer/Adam 1", 41: "optimizer/SGD 1"}
+NAMES = {
+    40: "optimizer/Adam 1",
+    41: "optimizer/SGD 1",
+    42: "optimizer/SGD 2",
+    43: "optimizer/SGD 3",
+    44: "optimizer/others",
+}
 
 
 def stepped(*records: tuple[int, int]) -> np.ndarray:
@@ -28,6 +34,24 @@ def stepped(*records: tuple[int, int]) -> np.ndarray:
         ([(40, 200), (41, 1), (41, 2)], {"Adam 1": 200, "SGD 1": 2}, 202),
         ([(40, 1), (41, 1), (41, 2), (40, 2), (41, 3), (41, 4)], {"Adam 1": 2, "SGD 1": 4}, 4),
         ([(40, 1), (41, 1), (40, 2), (41, 2)], {"Adam 1": 2, "SGD 1": 2}, 2),
+        # A new SGD for each step of Adam, as in MAML.
+        (
+            [(41, 1), (41, 2), (40, 1), (42, 1), (42, 2), (40, 2), (44, 1), (44, 2), (40, 3)],
+            {"SGD 1": 2, "Adam 1": 3, "SGD 2": 2, "others": 2},
+            6,
+        ),
+        # A new SGD while Adam goes on, and one that follows both.
+        (
+            [(40, 1), (41, 1), (41, 2), (40, 2), (42, 1), (42, 2), (40, 3), (43, 1)],
+            {"Adam 1": 3, "SGD 1": 2, "SGD 2": 2, "SGD 3": 1},
+            5,
+        ),
+        # Two trainings of two SGDs each, which take turns.
+        (
+            [(41, 1), (42, 1), (41, 2), (43, 1), (44, 1)],
+            {"SGD 1": 2, "SGD 2": 1, "SGD 3": 1, "others": 1},
+            4,
+        ),
         ([], {}, 0),
     ],
 )
