@@ -72,7 +72,7 @@ def steps(run: RunInfo) -> str:
     line = f"{run.steps} steps"
     if run.optimizers:
         line += "" if run.iterations == run.steps else f" in {run.iterations} iterations"
-        line += f" ({_of_optimizers(run.optimizers)})"
+        line += f" ({steps_by_optimizer(run.optimizers)})"
     if run.step_s and run.step_s_quartiles:
         low, high = (duration(quartile) for quartile in run.step_s_quartiles)
         left_out = run.steps_left_out
@@ -83,18 +83,19 @@ def steps(run: RunInfo) -> str:
     return line
 
 
-def _of_optimizers(steps: Mapping[str, int]) -> str:
-    """Each optimizer's steps; of many optimizers each kind's."""
+def steps_by_optimizer(steps: Mapping[str, int]) -> str:
+    """The steps of each optimizer by name; if there are many, of each kind."""
     if len(steps) > _MOST_OPTIMIZERS:
-        number, total = Counter[str](), Counter[str]()
-        for name, own in steps.items():
+        optimizers, total = Counter[str](), Counter[str]()
+        for name, count in steps.items():
             kind = name.rpartition(" ")[0] or name
-            number[kind] += 1
-            total[kind] += own
+            optimizers[kind] += 1
+            total[kind] += count
         steps = {
-            f"{number[kind]} × {kind}" if number[kind] > 1 else kind: total[kind] for kind in number
+            f"{optimizers[kind]} × {kind}" if optimizers[kind] > 1 else kind: count
+            for kind, count in total.items()
         }
-    return ", ".join(f"{name}: {own}" for name, own in sorted(steps.items()))
+    return ", ".join(f"{name}: {count}" for name, count in sorted(steps.items()))
 
 
 _HELD = {

@@ -136,7 +136,7 @@ def _forward(totals: PhaseTotals) -> list[int]:
 
 
 def unseen_forward(phase_totals: Sequence[PhaseTotals]) -> list[str]:
-    """Backwards of whose forwards nothing was seen; one line."""
+    """One line if gradients were computed, but no forward was seen."""
     visits = Counter[str]()
     for totals in phase_totals:
         for code, count in totals.counts.items():

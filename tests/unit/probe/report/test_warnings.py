@@ -1,4 +1,4 @@
-"""Which lines a report begins with: a slow first visit, a forward that nobody saw."""
+"""Warnings of a report: a slow first visit of a phase; a forward that was not seen."""
 
 from __future__ import annotations
 
