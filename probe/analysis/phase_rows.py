@@ -116,6 +116,7 @@ def phase_rows(
             rows.warnings.append(line)
         refused = _together(estimated, parts, total_interval(device, run))
     else:
+        rows.sensor_note = sensor_response.note_unsolved(statistics)
         parts = [_by_time(part) for part in by_time.values()]
         refused = _remainder(parts, total_interval(device, run))
     rows.phases = _rows(parts, refused, phases, label, total)

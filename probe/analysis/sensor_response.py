@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..attribution.estimate import Estimate
 from ..attribution.regression.energies import PhaseEnergies
 from ..attribution.regression.solution import LONGER
+from ..attribution.regression.statistics import Statistics
 from ..attribution.response.response import Kind, Response
 from ..report.model import SensorFit, SensorResponse
 from ..report.numbers import duration
@@ -81,6 +82,16 @@ def note(estimated: Estimate) -> str:
         if not meter
     ]
     return "; ".join(said + _delay_changes(estimated))
+
+
+def note_unsolved(statistics: Statistics | None) -> str:
+    """The same of a meter whose phases were not solved at all."""
+    if statistics is None or not statistics.undated:
+        return ""
+    return (
+        "it moves about as often as it is read, so when it moved cannot be told: phases share "
+        "energy by time, within bounds"
+    )
 
 
 def _delay_changes(estimated: Estimate) -> list[str]:

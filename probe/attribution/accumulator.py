@@ -41,8 +41,7 @@ _TOGETHER_S = 10.0  # updates of so many seconds become rows at once: calls cost
 _UNKNOWN_SETTLE_S = 0.2  # after which a phase's power has arrived, for all that is known
 _KEPT_S, _AROUND_S = 0.5, 1.0  # spans around the updates
 _MUCH_SLACK = 2.5  # times the median: an update in so wide a bracket is no end of a row
-# Of delay and lag: where instants are exact, the fit is so close that what the family leaves out
-# decides about them.
+# Of delay and lag: where instants are exact, what the family of responses leaves out decides.
 _EXACT_ERROR_S = (0.001, 0.002)
 
 
@@ -141,6 +140,7 @@ class Accumulator:
     def _take(self, updates: Updates) -> None:
         self._updates.put(updates.take(updates.time_s >= self._begin_s))
         self.statistics.skipped = self._skipped_before + self._updates.skipped
+        self.statistics.undated = self._finder.undated
 
     # -- what is made of it ----------------------------------------------------------
 
@@ -239,8 +239,8 @@ class Accumulator:
         statistics = self.statistics
         statistics.response_from = "run" if self._response is None else "calibration"
         exact = self._finder.exact and self._response is None
-        delay_s, lag_s = _EXACT_ERROR_S if exact else (0.0, 0.0)
-        statistics.unsure_s = math.hypot(delay_s, self._finder.common_error_s), lag_s
+        statistics.unsure_s = _EXACT_ERROR_S if exact else (0.0, 0.0)
+        statistics.common_error_s = self._finder.common_error_s
 
     def _use(self, updates: Updates) -> None:
         slices = self._allocate(updates)

@@ -18,6 +18,7 @@ from ..errors import SensorUnavailable
 from ..model import RESTARTED, Absence, Gap, Kind, Reading, Sample, Source
 from ..units import NS_PER_MS, NS_PER_S
 from ._gap_log import GapLog
+from ._schedule import IrregularPeriods
 from .base import SensorContext
 
 _SLACK_S = 2.0  # a counter may show at once what it gathered for so long
@@ -47,10 +48,20 @@ class PolledMeter:
     def __post_init__(self) -> None:
         self._gaps = GapLog(self.source.id, self.due_ns)
 
-    def read(self, clock: Clock) -> list[Reading]:
-        """One read as a sample, or as a gap with the reason. Never raises."""
+    @property
+    def irregular(self) -> bool:
+        """True for a counter that may move faster than it is read."""
+        return self.source.kind is Kind.COUNTER and self.source.dated
+
+    def read(self, clock: Clock, period_share: float = 1.0) -> list[Reading]:
+        """One read as a sample, or as a gap with the reason. Never raises.
+
+        Args:
+            period_share: the time until the next read over the period, if the reads are irregular.
+        """
         begin_ns = clock.now_ns()
-        self.due_ns = max(begin_ns, self.due_ns) + self.period_ns
+        period_ns = round(period_share * self.period_ns) if self.irregular else self.period_ns
+        self.due_ns = max(begin_ns, self.due_ns) + period_ns
         try:
             value = float(self.call())
         except CounterAnew:
@@ -86,6 +97,7 @@ class PolledSensor(ABC):
         self.warnings: list[str] = []
         self.context = context
         self._meters: list[PolledMeter] = []
+        self._periods = IrregularPeriods()
 
     @abstractmethod
     def find(self) -> list[PolledMeter]:
@@ -110,9 +122,10 @@ class PolledSensor(ABC):
         """Read what is due. Never raises; a failure is a gap."""
         due_ns = self.context.clock.now_ns() + _TOGETHER_NS
         readings: list[Reading] = []
+        share = self._periods.next_share()  # one for all: those that are due together stay so
         for meter in self._meters:
             if meter.due_ns <= due_ns:
-                readings += meter.read(self.context.clock)
+                readings += meter.read(self.context.clock, share)
         return readings
 
     def next_read_ns(self) -> int:

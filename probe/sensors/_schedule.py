@@ -21,19 +21,25 @@ NVML power that counts       as a counter; else every 0.5 s             ``tracke
 NVML power and utilisation  before the driver's buffer is full,        ``sample_buffer``
                             every 2 s at most
 rank_process                every 50 ms, after a minute every 200 ms;  ``rank_process``
-                            irregular, so that all phases are met
+                            irregular
 host, codecarbon            every 1 s and 2 s, 1 ms after the grid     :func:`on_grid`
-RAPL                        every 20 ms; 1 s outside the total         ``rapl``
-Intel and AMD counters      every 20 ms                                ``_polled``
+RAPL                        every 20 ms, irregular; 1 s outside the    ``rapl``
+                            total
+Intel and AMD counters      every 20 ms, irregular                     ``_polled``
 Jetson                      every 50 ms                                ``_polled``
 pm_counters                 every 100 ms, as often as it moves         ``_polled``
 IPMI, Redfish               every 10 s, each call with a time limit    ``_polled``
 recorder                    5 to 20 rounds a second, 3 ms after the    ``recorder/schedule``
                             grid, when all sensors have read
 ==========================  =========================================  ==========================
+
+Reads of counters that move faster than they are read are irregular. Evenly spaced, they could fall
+into the same phase of every step, or on the same age of the counter's value.
 """
 
 from __future__ import annotations
+
+import random
 
 from ..units import NS_PER_MS
 
@@ -45,6 +51,8 @@ STABLE_AFTER = 80  # updates that a prediction is followed before the counter co
 STABLE_ERROR = 0.35  # mean error of a stable prediction, in spacings; a bracket alone gives 0.25
 SPARSE_READS = 8  # updates of a stable counter that are read once, after one with a burst
 SPARSE_READS_FAST = 1  # the same of a counter of 20 ms, whose update times are worth more
+
+_IRREGULAR = 0.3  # share of a period by which it differs
 
 
 def on_grid(time_ns: int) -> int:
@@ -60,3 +68,14 @@ def grid_instant(low_ns: float, high_ns: float) -> int:
         if low_ns <= nearest_ns <= high_ns:
             return nearest_ns
     return round(middle_ns)
+
+
+class IrregularPeriods:
+    """Periods that vary around their mean, the same in every run."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(0)
+
+    def next_share(self) -> float:
+        """The next period over its mean."""
+        return self._random.uniform(1 - _IRREGULAR, 1 + _IRREGULAR)

@@ -10,7 +10,6 @@ phase of every step.
 from __future__ import annotations
 
 import os
-import random
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -20,12 +19,12 @@ from typing import ClassVar
 from ..errors import SensorUnavailable
 from ..model import Absence, DeviceKind, Kind, Provenance, Reading, Sample, Source
 from ..units import NS_PER_MS, NS_PER_S
+from ._schedule import IrregularPeriods
 from .base import SensorContext
 
 EVERY_NS, LATER_NS = 50 * NS_PER_MS, 200 * NS_PER_MS  # in the mean, in the first minute and later
 _RANKS = 2  # that are read so often; of more, each is read less often: what is read is attributed
 _FIRST_NS = 60 * NS_PER_S
-_IRREGULAR = 0.4  # shares of these by which a distance differs
 # The coarse clock moves at the kernel's ticks.
 _TICK_S = time.clock_getres(6) if sys.platform == "linux" else None  # CLOCK_MONOTONIC_COARSE
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -43,7 +42,7 @@ class RankProcessSensor:
         self._clock, self._ranks = context.clock, dict(context.ranks)
         self._statm: dict[int, int] = {}  # open files by rank
         self._begin_ns = self._next_ns = context.clock.now_ns()
-        self._random = random.Random(0)
+        self._periods = IrregularPeriods()
 
     def open(self) -> Sequence[Source]:
         """Raises SensorUnavailable where there are no ranks yet, or no such clocks."""
@@ -109,9 +108,7 @@ class RankProcessSensor:
             readings.append(Sample(f"rank{rank}:memory", self._clock.now_ns(), pages * _PAGE))
         now_ns = self._clock.now_ns()
         every_ns = EVERY_NS if now_ns - self._begin_ns < _FIRST_NS else LATER_NS
-        self._next_ns = now_ns + round(
-            every_ns * self._random.uniform(1 - _IRREGULAR, 1 + _IRREGULAR)
-        )
+        self._next_ns = now_ns + round(every_ns * self._periods.next_share())
         return readings
 
     def next_read_ns(self) -> int:

@@ -2,8 +2,8 @@
 
 Packages and DRAM count into the measured total; a platform counter (psys) does only
 where no package can be read, because it holds the same joules again. Core and uncore
-lie inside their package. The counters of the total are read every 20 ms, the others
-once a second.
+lie inside their package. The counters of the total are read every 20 ms in the mean, the
+others once a second.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..model import RESTARTED, Absence, Gap, Kind, Provenance, Reading, Sample, 
 from ..units import J_PER_UJ, NS_PER_MS, NS_PER_S
 from ._gap_log import GapLog
 from ._powercap import NO_TREE, Zone, cpu_vendor, read_uj, scan
+from ._schedule import IrregularPeriods
 from .base import SensorContext
 
 PERIOD_NS = 20 * NS_PER_MS
@@ -37,6 +38,7 @@ class RaplSensor:
         self._context = context
         self._counters: list[_Counter] = []
         self._next_ns = context.clock.now_ns()
+        self._periods = IrregularPeriods()
 
     def open(self) -> Sequence[Source]:
         """Open every domain once. Raises SensorUnavailable if none can be read."""
@@ -73,9 +75,10 @@ class RaplSensor:
         """Read the domains that are due. Never raises; a failed read is a Gap."""
         now = self._context.clock.now_ns()
         readings: list[Reading] = []
+        share = self._periods.next_share()  # one for all: those that are due together stay so
         for counter in self._counters:
             if counter.due_ns <= now + NS_PER_MS:
-                counter.due_ns = max(now, counter.due_ns) + counter.period_ns
+                counter.due_ns = max(now, counter.due_ns) + round(share * counter.period_ns)
                 reading = counter.read(self._context)
                 if reading is not None:
                     readings.append(reading)

@@ -20,6 +20,8 @@ _ANEW = 16  # …looked at once in so many updates
 _CAUGHT = 51  # close brackets that tell whether it is fast
 _FEWEST = 12
 _BLIND = 0.5  # share of brackets that no unchanged read precedes
+# Of a counter about as fast as the reads neither these nor a lattice tell when it moved.
+_BLIND_OF_LATTICE, _BLIND_OF_FAST = 0.35, 0.9
 
 
 class FastCounter:
@@ -36,7 +38,16 @@ class FastCounter:
     @property
     def is_fast(self) -> bool:
         """True if it mostly had moved at the read before as well."""
-        return len(self._blind) >= _FEWEST and sum(self._blind) > _BLIND * len(self._blind)
+        return self._blind_share > _BLIND
+
+    @property
+    def is_between(self) -> bool:
+        """True if it is about as fast as it is read, so that no update can be dated."""
+        return _BLIND_OF_LATTICE < self._blind_share < _BLIND_OF_FAST
+
+    @property
+    def _blind_share(self) -> float:
+        return sum(self._blind) / len(self._blind) if len(self._blind) >= _FEWEST else 0.0
 
     @property
     def seen_every_s(self) -> float:

@@ -24,6 +24,7 @@ class PowerUpdateFinder:
 
     exact = False
     common_error_s = 0.0
+    undated = False
 
     def __init__(self) -> None:
         self._finder = CounterUpdateFinder()  # of how often the reading has changed

@@ -104,6 +104,11 @@ class CounterUpdateFinder:
         """Standard error that all times share: how old a value is at a read is known to this."""
         return self._fast.common_error_s if self._fast.is_fast else 0.0
 
+    @property
+    def undated(self) -> bool:
+        """True if no update can be dated: it moves about as often as it is read."""
+        return self._fast.is_between
+
     def interrupt(self) -> None:
         """Count no energy for what the counter does from the last read to the next."""
         self._before = None
@@ -263,7 +268,7 @@ class CounterUpdateFinder:
         return fit_line(index, middle, width)
 
     def _date_by_read(self, change: Change) -> None:
-        fresh, self._fresh = change.fresh or self._fresh, False
+        fresh, self._fresh = change.fresh or self._fresh or self.undated, False
         self._fast.date(change.low, change.read, change.high, change.joules, fresh=fresh)
         self._out += self._fast.take(HALF)
 
@@ -280,6 +285,7 @@ class CounterUpdateFinder:
                 self._late_fresh |= change.fresh  # of which moment its value is, nothing tells
                 continue
             fresh, self._late_fresh = change.fresh or self._late_fresh, False
+            fresh |= self.undated
             self._out.append(
                 (
                     min(max(time, change.low), change.high),

@@ -68,6 +68,10 @@ class UpdateFinder(Protocol):
     def common_error_s(self) -> float:
         """Standard error in s that the times of all updates share; 0 as a rule."""
 
+    @property
+    def undated(self) -> bool:
+        """True if no update can be dated: it moves about as often as it is read."""
+
     def feed(self, time_s: Floats, span_s: Floats, values: Floats, /) -> Updates:
         """Take reads in order, arrays (n,): when each returned, how long it took, its value.
 

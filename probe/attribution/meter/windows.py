@@ -24,6 +24,7 @@ class WindowUpdateFinder:
 
     exact = True
     common_error_s = 0.0
+    undated = False
 
     def __init__(self, window_s: float | None = None):
         """A finder without any reads.

@@ -69,7 +69,10 @@ class Header(TypedDict):
     period_s: float
     wander_s: float
     unsure_s: list[float]
-    ambiguous: NotRequired[bool]  # not in recordings of before
+    # Not in recordings of before:
+    common_error_s: NotRequired[float]
+    undated: NotRequired[bool]
+    ambiguous: NotRequired[bool]
     response_from: str
 
 
@@ -106,6 +109,8 @@ def to_arrays(statistics: Statistics, **about: JsonValue) -> Arrays:
         "period_s": statistics.period_s,
         "wander_s": statistics.wander_s,
         "unsure_s": list(statistics.unsure_s),
+        "common_error_s": statistics.common_error_s,
+        "undated": statistics.undated,
         "ambiguous": statistics.ambiguous,
         "response_from": statistics.response_from,
     }
@@ -179,6 +184,8 @@ def _read(statistics: Statistics, header: Header, arrays: Mapping[str, npt.NDArr
     statistics.wander_s = header["wander_s"]
     delay_s, lag_s = header["unsure_s"]
     statistics.unsure_s = delay_s, lag_s
+    statistics.common_error_s = header.get("common_error_s", 0.0)
+    statistics.undated = header.get("undated", False)
     statistics.ambiguous = header.get("ambiguous", False)
     statistics.response_from = header["response_from"]
 

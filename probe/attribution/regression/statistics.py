@@ -34,6 +34,8 @@ class Statistics:
     period_s: float = 0.1  # of the meter's updates
     wander_s: float = 0.0  # by how much updates come early or late, standard deviation
     unsure_s: tuple[float, float] = (0.0, 0.0)  # error of delay and lag that no fit makes smaller
+    common_error_s: float = 0.0  # standard error that the dates of all updates share
+    undated: bool = False  # at the end, the meter moved about as often as it was read
     ambiguous: bool = False  # a response far from all lanes explained the begin about as well
     response_from: str = "run"  # where the response is known from
 

@@ -227,8 +227,8 @@ class _CheckedCounter(PolledMeter):
         self._seen: float | None = None
         self._warned = False
 
-    def read(self, clock: Clock) -> list[Reading]:
-        out = super().read(clock)
+    def read(self, clock: Clock, period_share: float = 1.0) -> list[Reading]:
+        out = super().read(clock, period_share)
         for reading in out:
             if isinstance(reading, Gap):
                 self._health.restart()

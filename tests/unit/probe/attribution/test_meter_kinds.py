@@ -11,8 +11,10 @@ from probe.sensors.node.pm_counters import PmCountersSensor
 from tests.fakes.sysfs_meters import CrayNode
 from tests.fakes.virtual_clock import VirtualClock
 
+UNDATED = "counter of 25 ms"
 
-@pytest.mark.parametrize("name", meters.METERS)
+
+@pytest.mark.parametrize("name", [name for name in meters.METERS if name != UNDATED])
 def test_what_a_meter_resolves_holds_and_beats_the_split_by_time(name):
     runs = [meters.of_run((name, seed)) for seed in (7, 8)]
     resolved = held = 0
@@ -23,6 +25,17 @@ def test_what_a_meter_resolves_holds_and_beats_the_split_by_time(name):
         if meters.METERS[name].resolves:
             assert run["resolved"][1] and run["resolved"][2]  # forward and backward
     assert held >= resolved - 1
+
+
+def test_a_counter_that_moves_about_as_often_as_it_is_read_is_not_solved():
+    for seed in (7, 8):
+        assert not any(meters.of_run((UNDATED, seed))["resolved"])
+
+
+def test_a_counter_that_moves_at_every_read_is_as_exact_as_its_delay_is_known():
+    """Before, all intervals held an error of the dates that the found delay had answered for."""
+    run = meters.of_run(("amdsmi", 7))
+    assert all(run["resolved"]) and all(run["held"])
 
 
 def test_a_meter_that_cannot_be_dated_is_not_regressed(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from probe.attribution.meter.lattice_line import placed
 from probe.attribution.meter.update_times import CounterUpdateFinder
 from probe.attribution.meter.updates import Updates
+from probe.sensors._schedule import IrregularPeriods
 from tests.fakes.energy_curves import from_counter
 from tests.fakes.power_sensors import FaultyCounter
 from tests.fakes.power_traces import STEPS, Counter, make_trace, scheduled_reads
@@ -80,6 +81,20 @@ def test_times_that_lie_on_no_lattice_have_places(last_s):
     middle = np.array([0.0, 0.1, 0.2, 0.3, last_s])
     index, times, _ = placed(np.arange(5), middle, np.full(5, 0.001), np.array([], int))
     assert (np.diff(index) > 0).all() and set(times) <= set(middle)
+
+
+@pytest.mark.parametrize(
+    ("period_s", "undated"), [(0.001, False), (0.008, False), (0.025, True), (0.1, False)]
+)
+def test_a_counter_about_as_fast_as_its_reads_is_not_dated(period_s, undated):
+    """Neither the reads nor a lattice tell when it moved."""
+    periods = IrregularPeriods()
+    time_s = np.cumsum([0.02 * periods.next_share() for _ in range(2000)])
+    finder = CounterUpdateFinder()
+    steps = np.floor(time_s / period_s) * period_s * 250.0
+    updates = finder.feed(time_s, np.full(len(time_s), 1e-4), steps)
+    assert finder.undated is undated
+    assert np.mean(updates.fresh[50:]) == (1.0 if undated else 0.0)
 
 
 def test_a_reset_is_not_energy():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from probe.analysis.meter_choice import elect
@@ -59,7 +60,7 @@ def test_a_counter_that_vanishes_is_a_gap_and_one_that_falls_starts_anew(tmp_pat
     sensor.open()
     list(sensor.read())
     (card.hwmon / "energy1_input").unlink()
-    clock.sleep(0.02)
+    clock.sleep(0.03)
     (gap,) = sensor.read()
     assert isinstance(gap, Gap) and "No such file" in gap.reason
     card.microjoules = 17
@@ -68,6 +69,20 @@ def test_a_counter_that_vanishes_is_a_gap_and_one_that_falls_starts_anew(tmp_pat
     readings = list(sensor.read())
     assert [r.reason for r in readings if isinstance(r, Gap)][-1] == RESTARTED
     assert isinstance(readings[-1], Sample)
+
+
+def test_a_counter_is_read_irregularly(tmp_path: Path) -> None:
+    """Evenly spaced reads could fall into the same phase of every step."""
+    card, clock = IntelCard(tmp_path), VirtualClock()
+    sensor = IntelGpuSensor(SensorContext(sys_root=card.root, clock=clock))
+    sensor.open()
+    times = []
+    for _ in range(200):
+        clock.sleep((sensor.next_read_ns() - clock.now_ns()) / 1e9)
+        times += [r.time_ns for r in sensor.read() if isinstance(r, Sample)]
+    gaps_ms = np.diff(times) / 1e6
+    assert gaps_ms.min() >= 13.9 and gaps_ms.max() <= 26.1 and gaps_ms.std() > 2
+    assert gaps_ms.mean() == pytest.approx(20, abs=1)
 
 
 # -- Jetson -----------------------------------------------------------------------
