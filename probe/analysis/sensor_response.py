@@ -16,6 +16,10 @@ from ..report.numbers import duration
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
 _SURE = 1.0  # standard errors
+_UNDATED = (
+    "it moves about as often as it is read, so when it moved cannot be told: phases share energy "
+    "by time, within bounds"
+)
 
 
 def response_row(estimated: Estimate) -> SensorResponse:
@@ -76,6 +80,8 @@ def note(estimated: Estimate) -> str:
             "how late it shows power cannot be told from this run: its steps are too even or too "
             "few, so no phase is resolved; `probe calibrate` tells"
         )
+    if about.undated:
+        said.append(_UNDATED)
     said += [
         f"from {duration(at_s)} on phases draw another power: before and after are solved apart"
         for at_s, meter in zip(estimated.changed_s, estimated.delay_changes, strict=True)
@@ -86,12 +92,7 @@ def note(estimated: Estimate) -> str:
 
 def note_unsolved(statistics: Statistics | None) -> str:
     """The same of a meter whose phases were not solved at all."""
-    if statistics is None or not statistics.undated:
-        return ""
-    return (
-        "it moves about as often as it is read, so when it moved cannot be told: phases share "
-        "energy by time, within bounds"
-    )
+    return _UNDATED if statistics is not None and statistics.undated else ""
 
 
 def _delay_changes(estimated: Estimate) -> list[str]:

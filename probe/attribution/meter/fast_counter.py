@@ -21,7 +21,7 @@ _CAUGHT = 51  # close brackets that tell whether it is fast
 _FEWEST = 12
 _BLIND = 0.5  # share of brackets that no unchanged read precedes
 # Of a counter about as fast as the reads neither these nor a lattice tell when it moved.
-_BLIND_OF_LATTICE, _BLIND_OF_FAST = 0.35, 0.9
+_BLIND_OF_LATTICE, _BLIND_OF_FAST, _FEWEST_BETWEEN = 0.35, 0.9, 40
 
 
 class FastCounter:
@@ -43,7 +43,8 @@ class FastCounter:
     @property
     def is_between(self) -> bool:
         """True if it is about as fast as it is read, so that no update can be dated."""
-        return _BLIND_OF_LATTICE < self._blind_share < _BLIND_OF_FAST
+        between = _BLIND_OF_LATTICE < self._blind_share < _BLIND_OF_FAST
+        return between and len(self._blind) >= _FEWEST_BETWEEN
 
     @property
     def _blind_share(self) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.energy import meters
+from probe.analysis.sensor_response import note_unsolved
 from probe.attribution.meter_kinds import accumulator_of, is_attributed
+from probe.attribution.regression.statistics import Statistics
 from probe.sensors import SensorContext
 from probe.sensors.node.pm_counters import PmCountersSensor
 from tests.fakes.sysfs_meters import CrayNode
@@ -30,6 +32,11 @@ def test_what_a_meter_resolves_holds_and_beats_the_split_by_time(name):
 def test_a_counter_that_moves_about_as_often_as_it_is_read_is_not_solved():
     for seed in (7, 8):
         assert not any(meters.of_run((UNDATED, seed))["resolved"])
+
+
+def test_the_note_of_a_source_says_that_it_cannot_be_dated():
+    assert note_unsolved(None) == note_unsolved(Statistics()) == ""
+    assert "moves about as often as it is read" in note_unsolved(Statistics(undated=True))
 
 
 def test_a_counter_that_moves_at_every_read_is_as_exact_as_its_delay_is_known():
