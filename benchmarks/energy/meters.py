@@ -113,6 +113,7 @@ METERS = {
     "amdsmi": Meter(
         _source("energy"), _irregular(Counter(0.001, jitter_s=2e-5, grain_j=1.53e-5), 0.02)
     ),
+    "NVML counter of 10 ms": Meter(_source("energy"), _tracked(Counter(0.01))),
     "counter of 8 ms": Meter(_source("energy"), _irregular(Counter(0.008), 0.02)),
     "counter of 25 ms": Meter(_source("energy"), _irregular(Counter(0.025), 0.02), resolves=False),
 }

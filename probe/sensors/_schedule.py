@@ -14,6 +14,8 @@ NVML energy counter, new    every 10 ms, after 2 s every 20 ms         ``update_
   (stable)                  a counter of 20 ms), each between two      ``STABLE_AFTER``,
                             updates and on the grid of 50 ms           :func:`grid_instant`
   stable, then off by 35 %  in bursts again                            ``STABLE_ERROR``
+  faster than 16 ms         every 20 ms, irregular, or every 24 ms     ``update_tracker``
+                            with further reads close behind
   it fails                  after a pause that grows to 1 s            ``energy_counter``
 NVML gauges                 every 0.1–10 s; 50 ms and slower: 1 ms     :func:`on_grid`
                             after the grid of 50 ms
@@ -78,4 +80,9 @@ class IrregularPeriods:
 
     def next_share(self) -> float:
         """The next period over its mean."""
-        return self._random.uniform(1 - _IRREGULAR, 1 + _IRREGULAR)
+        return irregular_share(self._random)
+
+
+def irregular_share(source: random.Random) -> float:
+    """One irregular period over the mean."""
+    return source.uniform(1 - _IRREGULAR, 1 + _IRREGULAR)

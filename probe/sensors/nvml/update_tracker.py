@@ -19,10 +19,18 @@ Pure: no driver, no clock. Times are monotonic nanoseconds.
 
 from __future__ import annotations
 
+from collections import deque
 from random import Random
 
 from ...units import NS_PER_MS, NS_PER_S
-from .._schedule import SPARSE_READS, SPARSE_READS_FAST, STABLE_AFTER, STABLE_ERROR, grid_instant
+from .._schedule import (
+    SPARSE_READS,
+    SPARSE_READS_FAST,
+    STABLE_AFTER,
+    STABLE_ERROR,
+    grid_instant,
+    irregular_share,
+)
 from .counter_period import fit_period
 
 SEARCH_NS = 10 * NS_PER_MS
@@ -31,7 +39,9 @@ SEARCH_FOR_NS = 2 * NS_PER_S
 FREE_FOR_NS = 30 * NS_PER_S  # without a period, look for one again after this long
 FASTEST_NS = 16 * NS_PER_MS  # updates that come faster are not worth a burst each
 CLOSE_NS = (1 * NS_PER_MS, 8 * NS_PER_MS)
-CLOSE_PAIRS = 0.3  # of the reads of such a counter have another one close behind
+CLOSE_PAIRS = 0.3  # of the reads of such a counter have another one close behind…
+CLOSE_MOVED = 0.75  # …while so many of these see it moved; else they fall on one value too often
+_CLOSE_SEEN = 32
 NARROW_NS = 12 * NS_PER_MS  # a wider bracket says nothing about the period
 SEARCH_TOKENS = 110.0  # reads that one search may take above the budget
 LOCKED_TOKENS = 30.0  # room for a few missed updates in a row
@@ -47,9 +57,10 @@ class UpdateTracker:
     """Predicts the updates of one counter and says when to read it next."""
 
     __slots__ = (
-        "_bad", "_bracketed_ns", "_changes", "_close", "_early", "_error_ns", "_fast",
-        "_free_until_ns", "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns", "_mids",
-        "_predicted_ns", "_random", "_reads", "_seen", "_since_ns", "_skipped", "_spacing_ns",
+        "_bad", "_bracketed_ns", "_changes", "_close", "_close_moved", "_early", "_error_ns",
+        "_fast", "_free_until_ns", "_granted_ns", "_index", "_last_ns", "_lead", "_left_ns",
+        "_mids", "_predicted_ns", "_random", "_reads", "_seen", "_since_ns", "_skipped",
+        "_spacing_ns",
         "_sparse", "_started_ns", "_tokens", "locked", "next_ns", "period_ns", "relocks",
         "searching",
     )  # fmt: skip
@@ -62,6 +73,7 @@ class UpdateTracker:
         self._last_ns = 0  # the read before, 0: none that bounds an update closely
         self._sparse = 0  # sparse reads to make before the next burst
         self._tokens = 0.0  # reads that may be made above the budget
+        self._close_moved: deque[bool] = deque(maxlen=_CLOSE_SEEN)
         self._granted_ns = now_ns - GRANT_EVERY_NS
         self._left_ns = now_ns
         self._search(now_ns)
@@ -83,7 +95,7 @@ class UpdateTracker:
         elif self.searching:
             self._observe_search(time_ns, changed)
         else:
-            self._observe_free(time_ns)
+            self._observe_free(time_ns, changed)
         self._last_ns = 0 if sparse else time_ns
         self._spend(time_ns)
 
@@ -156,14 +168,22 @@ class UpdateTracker:
         self._fast, self._close = fast, False
         self._free_until_ns = now_ns + for_ns
 
-    def _observe_free(self, time_ns: int) -> None:
-        poll = round(SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1))
-        if self._fast:
+    def _observe_free(self, time_ns: int, changed: bool) -> None:
+        if self._close:
+            self._close_moved.append(changed)
+        moved = self._close_moved
+        if not self._fast:
+            poll = SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1)
+        elif len(moved) == _CLOSE_SEEN and sum(moved) < CLOSE_MOVED * _CLOSE_SEEN:
+            self._close = False
+            poll = SLOW_SEARCH_NS * irregular_share(self._random)
+        else:
             # Two reads close together now and then: how often it moves between them tells how
             # fast it is, and so how old a value is when it is read. The rate stays the same.
             self._close = not self._close and self._random.random() < CLOSE_PAIRS
-            poll = round(self._random.uniform(*CLOSE_NS)) if self._close else round(poll * 1.2)
-        self.next_ns = time_ns + poll
+            even = 1.2 * SLOW_SEARCH_NS * self._random.uniform(0.9, 1.1)
+            poll = self._random.uniform(*CLOSE_NS) if self._close else even
+        self.next_ns = time_ns + round(poll)
         if time_ns >= self._free_until_ns:
             self._search(time_ns)
 
