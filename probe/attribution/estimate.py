@@ -28,8 +28,8 @@ REFUSED_P = 0.001  # a misfit less likely than this refuses all phases
 # smaller probabilities are met by chance.
 REFUSED_PART_TIME_P = 1e-5
 _DELAY_IS_ASSUMED = (Tie.IN_TIME, Tie.KNOWN)
-# Of the error that all dates share, where the run itself shows the delay: the age of a counter's
-# value may go with the steps. (15 periods from 0.2 to 100 ms: 99 % of intervals hold, else 96 %.)
+# Of the error that all dates share, where the delay is found from the run and so holds its mean:
+# the age of a counter's value may still vary with the steps.
 _LEFT_OF_COMMON_ERROR = 0.3
 
 

@@ -24,7 +24,6 @@ class PowerUpdateFinder:
 
     exact = False
     common_error_s = 0.0
-    undated = False
 
     def __init__(self) -> None:
         self._finder = CounterUpdateFinder()  # of how often the reading has changed
@@ -36,6 +35,11 @@ class PowerUpdateFinder:
         self._before: tuple[float, int] | None = None  # the last update: time, number
         self._steps_s, self._steps = 0.0, 0  # of the steps of one period so far
         self._joules = 0.0
+
+    @property
+    def undated(self) -> bool:
+        """True if no refresh can be dated: it moves about as often as it is read."""
+        return self._finder.undated
 
     @property
     def period_s(self) -> float:
