@@ -251,7 +251,7 @@ class Accumulator:
         long_phase, slow = self._of_long_visits(updates, chain)
         long_phase, slow = long_phase[-(len(chain) - 1) :], slow[-(len(chain) - 1) :]
         self._count_occupancy(updates)
-        if not self._finder.exact:
+        if not (self._finder.exact or self._finder.common_error_s):  # else reads date the updates
             self._wander.feed(updates.time_s)
             statistics.wander_s = self._wander.sd_s
         self._last = updates.take(slice(len(updates) - 1, None))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from benchmarks.energy import meters
 from probe.analysis.sensor_response import note_unsolved
 from probe.attribution.meter_kinds import accumulator_of, is_attributed
 from probe.attribution.regression.statistics import Statistics
+from probe.attribution.spans import Spans
 from probe.sensors import SensorContext
 from probe.sensors.node.pm_counters import PmCountersSensor
+from tests.fakes.power_traces import STEPS, make_trace
 from tests.fakes.sysfs_meters import CrayNode
 from tests.fakes.virtual_clock import VirtualClock
 
@@ -32,6 +35,15 @@ def test_what_a_meter_resolves_holds_and_beats_the_split_by_time(name):
 def test_a_counter_that_moves_about_as_often_as_it_is_read_is_not_solved():
     for seed in (7, 8):
         assert not any(meters.of_run((UNDATED, seed))["resolved"])
+
+
+def test_irregular_reads_do_not_make_a_meter_wander():
+    meter, rng = meters.METERS["amdsmi"], np.random.default_rng(3)
+    trace = make_trace(STEPS["60 ms"], 60.0, rng)
+    reads, accumulator = meter.reads(trace, rng), accumulator_of(meter.source)
+    accumulator.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], trace.code))
+    accumulator.feed_reads(reads.time_s, reads.span_s, reads.joules)
+    assert accumulator.finish().wander_s == 0
 
 
 def test_the_note_of_a_source_says_that_it_cannot_be_dated():
