@@ -109,7 +109,7 @@ def _fast_counter(period_s: float, rig: NvmlRig) -> None:
 
 
 FAST = {
-    period_s: paced(f"paced-{period_s}", 13, 20.0, functools.partial(_fast_counter, period_s))
+    period_s: paced(f"paced-{period_s}", 13, 35.0, functools.partial(_fast_counter, period_s))
     for period_s in (0.01, 0.0125, 0.015)
 }
 
@@ -130,7 +130,7 @@ def test_a_counter_that_is_too_fast_to_follow_is_attributed(
     phases_add_up(report)
     assert not [line for line in report["warnings"] if "failed" in line]
     rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
-    # Its values are some milliseconds old: 20 s tell the longest phase apart, if no more.
+    # Its values are some milliseconds old: 35 s tell the longest phase apart, if no more.
     assert rows["backward"]["status"] in ("resolved", "weak")
     assert rows["backward"]["energy_j"] == pytest.approx(report["truth"]["backward"], rel=0.15)
     names = rows.keys() & report["truth"].keys()
