@@ -16,10 +16,7 @@ from ..report.numbers import duration
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
 _SURE = 1.0  # standard errors
-_UNDATED = (
-    "it moves about as often as it is read, so when it moved cannot be told: phases share energy "
-    "by time, within bounds"
-)
+_CANNOT_BE_DATED = "it moves about as often as it is read, so its updates cannot be dated and say nothing of phases"
 
 
 def response_row(estimated: Estimate) -> SensorResponse:
@@ -81,7 +78,7 @@ def note(estimated: Estimate) -> str:
             "few, so no phase is resolved; `probe calibrate` tells"
         )
     if about.undated:
-        said.append(_UNDATED)
+        said.append(_CANNOT_BE_DATED)
     said += [
         f"from {duration(at_s)} on phases draw another power: before and after are solved apart"
         for at_s, meter in zip(estimated.changed_s, estimated.delay_changes, strict=True)
@@ -91,8 +88,8 @@ def note(estimated: Estimate) -> str:
 
 
 def note_unsolved(statistics: Statistics | None) -> str:
-    """The same of a meter whose phases were not solved at all."""
-    return _UNDATED if statistics is not None and statistics.undated else ""
+    """Why no phase of a meter was solved, in words; empty if the meter is not why."""
+    return _CANNOT_BE_DATED if statistics is not None and statistics.undated else ""
 
 
 def _delay_changes(estimated: Estimate) -> list[str]:

@@ -52,7 +52,7 @@ def test_the_note_of_a_source_says_that_it_cannot_be_dated():
 
 
 def test_a_counter_that_moves_at_every_read_is_as_exact_as_its_delay_is_known():
-    """Before, all intervals held an error of the dates that the found delay had answered for."""
+    """The age of its values is a part of the delay that is found, and counts once."""
     run = meters.of_run(("amdsmi", 7))
     assert all(run["resolved"]) and all(run["held"])
 

@@ -83,7 +83,17 @@ def simulate(
     rate = len(settled) / (seconds - settle_s)
     gaps = [(after - before) / 1e6 for before, after in pairwise(reads[-401:])]
     busiest = max(Counter(settled).values())
-    return Outcome(lock, rate, busiest, errors, due, wide, amid, instants, gaps)
+    return Outcome(
+        lock=lock,
+        rate=rate,
+        busiest=busiest,
+        errors=errors,
+        updates=due,
+        wide=wide,
+        amid=amid,
+        instants=instants,
+        gaps=gaps,
+    )
 
 
 @pytest.mark.parametrize(
