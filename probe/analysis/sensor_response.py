@@ -16,7 +16,9 @@ from ..report.numbers import duration
 
 _LATE_S, _SLOW_S, _WANDERS_S = 0.003, 0.012, 0.0015
 _SURE = 1.0  # standard errors
-_CANNOT_BE_DATED = "it moves about as often as it is read, so its updates cannot be dated and say nothing of phases"
+_CANNOT_BE_DATED = (
+    "it moves about as often as it is read: its updates cannot be dated and say nothing of phases"
+)
 
 
 def response_row(estimated: Estimate) -> SensorResponse:
