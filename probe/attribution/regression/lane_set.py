@@ -99,7 +99,8 @@ class LaneSet:
         if lane.response.kind is Kind.PART_TIME:  # energy outside of its windows is not shown
             return np.zeros(len(chain), np.bool_)
         ends_s = np.maximum.accumulate(chain.time_s)
-        expected_j = shown.energies(lane.power_w[shown.slices.column], ends_s, lane.response)
+        powers = shown.powers(lane.power_w[shown.slices.column])
+        expected_j = shown.energies(powers, ends_s, lane.response)
         return self._misdated.find(np.diff(chain.joules) - expected_j, judged)
 
     def _refresh(self) -> None:

@@ -77,10 +77,10 @@ def lane_rows(shown: ShownTime, ends_s: Floats, lane: Lane) -> Floats:
     begun = np.flatnonzero(slices.border >= 0)
     if len(begun):
         places = np.unique(slices.border[begun])
-        steps = np.zeros((len(slices), len(places)))
+        steps = np.zeros((len(places), len(slices)))
         # Power that moves later than the mark leaves the step's energy out.
         place = np.searchsorted(places, slices.border[begun])
-        steps[begun, place] = watts[begun - 1] - watts[begun]
+        steps[place, begun] = watts[begun - 1] - watts[begun]
         rows[:, places] = shown.crossings(steps, ends_s, lane.response)
     if not lane.extras:
         return rows

@@ -22,6 +22,7 @@ from ..arrays import Floats
 from ..regression.iir_filter import fading
 from .response import Kind, Response
 from .shown import ShownTime
+from .slice_signals import Levels
 
 DERIVATIVES = 3  # mean delay (per ms), variance (per ms²), shape or window
 LAGS_S = (-0.020, -0.012, -0.006, 0.006, 0.012, 0.020, 0.045)  # added to the mean delay
@@ -102,19 +103,20 @@ def response_columns(
     far = np.array(LAGS_S)
     if may_have_several_windows(response, shown.period_s):
         far = shown.period_s * np.array(PART_TIME_LAGS)
+    powers = shown.powers(watts)
     later = np.array([0.0, _STEP_S, -_STEP_S, *(() if derivatives_only else far)])
-    same = _delayed(shown, watts, ends_s, response, later)
+    same = _delayed(shown, powers, ends_s, response, later)
     base = same[0]
     out[:, 0] = (same[1] - same[2]) / (2e3 * _STEP_S)
     if not derivatives_only:
         out[:, DERIVATIVES : DERIVATIVES + len(LAGS_S)] = (same[3:] - base).T
         parts = _windows if response.kind is Kind.PART_TIME else _part_time
         out[:, DERIVATIVES + len(LAGS_S) : _KERNELS] = (
-            parts(shown, watts, ends_s, response) - base
+            parts(shown, powers, ends_s, response) - base
         ).T
 
     def energies(other: Response) -> Floats:
-        return shown.energies(watts, ends_s, other)
+        return shown.energies(powers, ends_s, other)
 
     mean, variance = response.mean_s, response.variance_s2
     wide = max(_LEAST_SPREAD_S**2, 0.2 * variance)
@@ -172,32 +174,32 @@ def slow_columns(shown_j: Floats, time_s: Floats, late_w: Floats | None) -> tupl
 
 
 def _delayed(
-    shown: ShownTime, watts: Floats, ends_s: Floats, response: Response, later_s: Floats
+    shown: ShownTime, powers: Levels, ends_s: Floats, response: Response, later_s: Floats
 ) -> Floats:
     """What the same kernel shows with more delays (d,); (d, n)."""
-    if response.kind is Kind.PART_TIME:
-        windows = shown.windows(ends_s, response.part_s)
-        at = windows.ends_s - response.delay_s - later_s[:, None]
-        ends, begins = shown.energy_until(watts, np.stack([at, at - response.part_s]), response)
-        return np.stack([windows.summed(energies) for energies in ends - begins])
-    at = ends_s - response.delay_s - later_s[:, None]
-    return np.diff(shown.energy_until(watts, at, response), axis=1)
+    if response.kind is not Kind.PART_TIME:
+        at_s = ends_s - response.delay_s - later_s[:, None]
+        return np.diff(powers.shown(at_s, response)[0])
+    windows = shown.windows(ends_s, response.part_s)
+    at_s = windows.ends_s - response.delay_s - later_s[:, None]
+    gap = powers.shown(at_s, response) - powers.shown(at_s - response.part_s, response)
+    return windows.summed(gap[0])
 
 
-def _part_time(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+def _part_time(shown: ShownTime, powers: Levels, ends_s: Floats, response: Response) -> Floats:
     """What part-time sensors with the same kernel show, (PARTS, n)."""
     windows = shown.windows(ends_s, 1.0)
     lengths_s = shown.period_s * np.array(PARTS)[:, None]
     ends = windows.ends_s - response.delay_s
-    until = shown.energy_until(watts, np.concatenate([ends[None], ends - lengths_s]), response)
-    return np.stack([windows.summed(gap) for gap in (until[0] - until[1:]) / lengths_s])
+    until = powers.shown(np.concatenate([ends[None], ends - lengths_s]), response)[0]
+    return windows.summed((until[0] - until[1:]) / lengths_s)
 
 
-def _windows(shown: ShownTime, watts: Floats, ends_s: Floats, response: Response) -> Floats:
+def _windows(shown: ShownTime, powers: Levels, ends_s: Floats, response: Response) -> Floats:
     """What other windows show, at the same delay and after the same lag, (WINDOWS, n)."""
     mean, variance = response.mean_s, response.variance_s2
     others = [response.moved(mean, variance, share * shown.period_s) for share in WINDOWS]
-    return np.stack([shown.energies(watts, ends_s, other) for other in others])
+    return np.stack([shown.energies(powers, ends_s, other) for other in others])
 
 
 def prior(response: Response, tie: Tie, period_s: float) -> tuple[Floats, Floats]:

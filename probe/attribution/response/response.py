@@ -13,10 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-import numpy as np
-
-from ..arrays import Floats
-
 MEMORY = 13.0  # lags after which nothing of a power is left to show (2e-6)
 _SMALLEST_S = 3e-4  # a shorter lag or window changes nothing that can be seen
 
@@ -91,28 +87,3 @@ class Response:
         """The same family with other parameters."""
         part = self.part_s if part_s is None else part_s
         return replace(self, mean_s=mean_s, variance_s2=max(variance_s2, 0.0), part_s=part)
-
-    def withheld(self, age_s: Floats) -> Floats:
-        """∫ from 0 to ``age_s`` (…) of the share of an age's power that is not shown yet, in s."""
-        if self.kind is Kind.AVERAGE:
-            window = self.window_s
-            if window <= _SMALLEST_S:
-                return np.zeros_like(age_s)
-            young = np.clip(age_s, 0.0, window)
-            return np.asarray(young - young * young / (2 * window))
-        tau = self.tau_s
-        if tau <= _SMALLEST_S:
-            return np.zeros_like(age_s)
-        return np.asarray(-tau * np.expm1(-np.maximum(age_s, 0.0) / tau))
-
-    def unseen(self, age_s: Floats) -> Floats:
-        """Share of an age's power that is not shown yet, (…)."""
-        if self.kind is Kind.AVERAGE:
-            window = self.window_s
-            if window <= _SMALLEST_S:
-                return np.zeros_like(age_s)
-            return np.asarray(np.clip(1 - age_s / window, 0.0, 1.0))
-        tau = self.tau_s
-        if tau <= _SMALLEST_S:
-            return np.zeros_like(age_s)
-        return np.asarray(np.exp(-np.maximum(age_s, 0.0) / tau))

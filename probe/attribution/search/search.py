@@ -125,9 +125,9 @@ def _search_windows(stretch: Stretch, slim: Slices) -> Iterator[LikelyLanes | No
     if period_s < _POLLED_SECOND_S / 1.5:
         windows.append(_POLLED_SECOND_S)
     points: list[tuple[float, Response]] = []
-    for window_s in windows:
-        last_s = max(period_s - window_s + 0.012, _POLLED_DELAY_S)
-        for tau_s, step_s in _POLLED_GRID:
+    for tau_s, step_s in _POLLED_GRID:
+        for window_s in windows:
+            last_s = max(period_s - window_s + 0.012, _POLLED_DELAY_S)
             delays = np.arange(0, last_s, max(step_s, last_s / _MOST_DELAYS)).tolist()
             points += scan(slim, [Response.part_time(window_s, d, tau_s) for d in delays])
             yield None

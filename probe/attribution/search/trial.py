@@ -64,9 +64,7 @@ class Slices:
     @classmethod
     def of(cls, stretch: Stretch, columns: Columns) -> Slices:
         """Cut a stretch into the slices that these columns have."""
-        shown = ShownTime(
-            cut(stretch.spans, columns), columns.width, stretch.period_s, for_many_responses=True
-        )
+        shown = ShownTime(cut(stretch.spans, columns), columns.width, stretch.period_s)
         elapsed = np.diff(shown.elapsed(stretch.ends_s), axis=0)[stretch.usable].sum(0)
         lengths = DurationModel(free=tuple(columns.owners))
         models = unknowns(columns, elapsed), unknowns(columns, elapsed, lengths)
@@ -139,8 +137,8 @@ class Trial:
     def residual_j(self) -> Floats:
         """What each interval of the stretch holds more than the fit says, (n,)."""
         shown, stretch = self.slices.shown, self.slices.stretch
-        per_slice = self.watts[shown.slices.column]
-        return stretch.joules - shown.energies(per_slice, stretch.ends_s, self.response)
+        powers = shown.powers(self.watts[shown.slices.column])
+        return stretch.joules - shown.energies(powers, stretch.ends_s, self.response)
 
     def moved(self, scale: float) -> Response:
         """The response a part of the proposed step away, within limits."""

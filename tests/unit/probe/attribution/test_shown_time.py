@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import probe.attribution.response.shown as module
 from probe.attribution.columns import CROWD, LARGEST, UNATTRIBUTED, Columns, slices
 from probe.attribution.response.response import Response
 from probe.attribution.response.shown import ShownTime
@@ -46,6 +45,10 @@ def scene(seed, number=60):
     return rng, ShownTime(cut(spans, columns), columns.width, PERIOD_S)
 
 
+def edges_of(shown):
+    return np.append(shown.slices.begin_s, shown.slices.end_s[-1])
+
+
 def kernel(response):
     """The response's weights of past time, in steps."""
     late = round(response.delay_s / STEP_S)
@@ -63,7 +66,7 @@ def brute_force(shown, rate, ends_s, response):
     from scipy.signal import oaconvolve
 
     grid = np.arange(0.0, ends_s[-1] + STEP_S, STEP_S)
-    at = np.clip(np.searchsorted(shown.edges_s, grid, "right") - 1, 0, None)
+    at = np.clip(np.searchsorted(edges_of(shown), grid, "right") - 1, 0, None)
     weight = kernel(response)
     settled = np.concatenate([np.full(len(weight), rate[0]), rate[at]])
     level = oaconvolve(settled, weight)[len(weight) : len(weight) + len(grid)]
@@ -99,10 +102,10 @@ def test_holes_are_filled_and_slices_add_up():
 @given(seed=st.integers(0, 2**32 - 1), response=st.sampled_from(RESPONSES))
 def test_rows_are_the_integrals_that_they_stand_for(seed, response):
     rng, shown = scene(seed)
-    ends = np.sort(rng.uniform(0.1, shown.edges_s[-1], 9))
+    ends = np.sort(rng.uniform(0.1, edges_of(shown)[-1], 9))
     rows = shown.rows(ends, response)
     watts = rng.uniform(50, 500, len(shown.slices))
-    energies = shown.energies(watts, ends, response)
+    energies = shown.energies(shown.powers(watts), ends, response)
     slices = shown.slices
     # The brute force is as coarse as its steps, a part-time row ten times that.
     coarse = 3e-4 if response.kind == "part-time" else 3e-5
@@ -125,11 +128,11 @@ def test_power_that_moves_late_leaves_the_steps_energy_out(response):
     rng, shown = scene(4)
     slices = shown.slices
     watts = rng.uniform(50, 500, len(slices))
-    ends = np.sort(rng.uniform(0.1, shown.edges_s[-1] - 0.05, 9))
+    ends = np.sort(rng.uniform(0.1, edges_of(shown)[-1] - 0.05, 9))
     begun = slices.border == slices.border[slices.border >= 0][0]
-    steps = np.zeros((len(slices), 1))
+    steps = np.zeros((1, len(slices)))
     at = np.flatnonzero(begun)
-    steps[at, 0] = watts[at - 1] - watts[at]
+    steps[0, at] = watts[at - 1] - watts[at]
     late = 1e-6
     begin, end = slices.begin_s.copy(), slices.end_s.copy()
     begin[at] += late
@@ -139,7 +142,8 @@ def test_power_that_moves_late_leaves_the_steps_energy_out(response):
         shown.width,
         PERIOD_S,
     )
-    change = moved.energies(watts, ends, response) - shown.energies(watts, ends, response)
+    change = moved.energies(moved.powers(watts), ends, response)
+    change -= shown.energies(shown.powers(watts), ends, response)
     assert shown.crossings(steps, ends, response)[:, 0] * late == pytest.approx(
         change, rel=1e-3, abs=1e-8
     )
@@ -203,29 +207,28 @@ def test_a_thousand_phases_share_what_is_left():
     assert len(columns.owners) < 60
 
 
-@pytest.mark.parametrize(
-    "response", [Response.of(0.004, 0.05), Response.part_time(0.01, 0.0, 0.04)]
-)
-def test_a_long_lag_over_short_slices_is_the_same_in_one_pass(monkeypatch, response) -> None:
+@pytest.mark.parametrize("tau_s", [4e-4, 0.004, 0.05, 0.3])
+def test_a_lag_over_many_short_slices_and_a_long_one(tau_s: float) -> None:
+    """Against the sum over all slices before each instant."""
     rng = np.random.default_rng(4)
-    spans = spans_of(rng.uniform(2e-4, 2e-3, 3000), rng.integers(1, 4, 3000))
+    durations = rng.uniform(2e-4, 2e-3, 3000)
+    durations[1700] = 12.0  # nothing before it is left after it
+    spans = spans_of(durations, rng.integers(1, 4, 3000))
     columns = columns_of(c1=1, c2=1, c3=2)
     shown = ShownTime(cut(spans, columns), columns.width, 0.02)
-    ends_s = np.sort(rng.uniform(0.0, spans.end_s[-1] + 0.1, 150))
+    edges = edges_of(shown)
+    ends_s = np.sort(rng.uniform(-0.05, edges[-1] + 0.1, 150))
     watts = rng.uniform(50, 400, len(shown.slices))
-    assert shown._is_long(ends_s, response)
-    rows, energies = shown.rows(ends_s, response), shown.energies(watts, ends_s, response)
-    monkeypatch.setattr(module, "_MANY", 10**9)
-    assert not shown._is_long(ends_s, response)
-    np.testing.assert_allclose(rows, shown.rows(ends_s, response), rtol=0, atol=1e-11)
-    expected = shown.energies(watts, ends_s, response)
-    np.testing.assert_allclose(energies, expected, rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("asked", [0, 1, 7, 500])
-def test_sums_that_are_kept_are_those_that_are_made_when_asked_for(asked: int) -> None:
-    rng, shown = scene(11)
-    kept = ShownTime(shown.slices, shown.width, PERIOD_S, for_many_responses=True)
-    at_s = np.sort(rng.uniform(shown.edges_s[0] - 0.1, shown.edges_s[-1] + 0.1, asked))
-    assert shown.elapsed(at_s).shape == (asked, shown.width)
-    assert shown.elapsed(at_s) == pytest.approx(kept.elapsed(at_s), abs=1e-12)
+    begins, ends = edges[:-1].copy(), edges[1:].copy()
+    begins[0], ends[-1] = -100.0, 100.0  # as the first and the last, before and after
+    inside = np.minimum(ends, ends_s[:, None]) - np.minimum(begins, ends_s[:, None])
+    age = [np.maximum(ends_s[:, None] - at, 0.0) for at in (begins, ends)]
+    withheld = tau_s * (np.exp(-age[1] / tau_s) - np.exp(-age[0] / tau_s))
+    expected = np.diff(inside - withheld, axis=0)
+    response = Response.of(0.0, tau_s)
+    rows = shown.rows(ends_s, response)
+    energies = shown.energies(shown.powers(watts), ends_s, response)
+    np.testing.assert_allclose(energies, expected @ watts, rtol=0, atol=1e-6)
+    for column in np.unique(shown.slices.column):
+        there = shown.slices.column == column
+        np.testing.assert_allclose(rows[:, column], expected[:, there].sum(1), rtol=0, atol=1e-8)
