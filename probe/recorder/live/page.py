@@ -16,6 +16,7 @@ from ...store.live import LiveMemory, LivePage, LiveRate, LiveValue, write_live
 from ...timeline.phase_levels import PhaseLevels
 from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
+from ..cpu_share import CpuShare
 from ..drain import RingDrain
 from ..fault_guard import FaultGuard, guarded
 from ..trainings import steps
@@ -23,6 +24,8 @@ from .meters import LiveMeters
 from .phases import LivePhases, phase_name_of
 
 _STALE_NS = 10 * NS_PER_S  # an older value is no value
+# Of a core, for solving: with eight GPUs 0.5 s for their energies and 2 s for how busy they were.
+_ENERGIES_CPU, _RATES_CPU = 0.02, 0.01
 
 
 class LivePageStage:
@@ -39,6 +42,8 @@ class LivePageStage:
         self._names: Mapping[int, Mapping[int, str]] = {}
         self._rates: dict[str, list[LiveRate]] = {}  # by source
         self._gaps = 0
+        self._energies_cpu = CpuShare(clock, _ENERGIES_CPU)
+        self._rates_cpu = CpuShare(clock, _RATES_CPU)
         self.guard = FaultGuard("the live page is not written any more")
         self._estimate_guard = FaultGuard("a device's phases have no live estimate")
 
@@ -73,21 +78,28 @@ class LivePageStage:
     ) -> None:
         """Solve for the phases of every device, and for how busy they kept it.
 
+        Many devices take long, so either is left out until it has had less than its share of a
+        core. Phases go on at their power meanwhile.
+
         Args:
             statistics: source, rank and what the estimator knows of each meter.
             on_device: of ranks with a device's own clock, the seconds of their phases on it.
         """
         run_s = (now_ns - self._begin_ns) / NS_PER_S
         shown = {device.source: device for device in self._meters.page(now_ns)}
+        energies_due, rates_due = self._energies_cpu.due(), self._rates_cpu.due()
         for source, rank, of_meter in statistics:
             if is_rate(source):
-                with self._estimate_guard():
+                if not rates_due:
+                    continue
+                with self._rates_cpu, self._estimate_guard():
                     clock = on_device.get(rank) if source.is_accelerator else None
                     seconds = clock or self._phases.seconds(rank)
                     self._rates[source.id] = self._busy(source, rank, seconds, run_s, of_meter)
-            elif (device := shown.get(source.id)) is not None:
+            elif energies_due and (device := shown.get(source.id)) is not None:
                 gpu = source.is_accelerator
-                with self._estimate_guard():  # of one meter; the others' phases go on
+                # The guard is of one meter: the others' phases go on.
+                with self._energies_cpu, self._estimate_guard():
                     self._phases.estimates(
                         device.device,
                         rank,

@@ -28,6 +28,7 @@ from ...store.layout import statistics_path
 from ...store.members import Member
 from ...timeline.span_table import SpanTable
 from ...units import NS_PER_S
+from ..cpu_share import CpuShare
 from ..fault_guard import FaultGuard
 from .timelines import Settled, Timelines
 
@@ -71,7 +72,7 @@ class AttributionStage:
         self._spans: dict[int, list[Settled]] = {}
         self._cpu_s, self._since_s = 0.0, clock.monotonic_s()
         self._costly = False  # at the last check
-        self._searched_s, self._search_at_s = 0.0, 0.0  # CPU time so far, when it goes on
+        self._search_cpu = CpuShare(clock, _SEARCH_CPU, free_s=_SEARCH_AT_ONCE_S)
         self._thinned: list[str] = []
         self._faults: list[str] = []
         self._guard = FaultGuard("energy is attributed by the report only", self._meters.clear)
@@ -168,20 +169,14 @@ class AttributionStage:
         meters = [m for m in meters if m.accumulator.must_search]
         meters.sort(key=lambda m: (m.accumulator.searching, m.accumulator.waiting), reverse=True)
         pressing = any(m.accumulator.waiting > _PRESSING for m in meters)
-        now_s = self._clock.monotonic_s()
-        if not meters or (now_s < self._search_at_s and not pressing):
+        if not meters or not (self._search_cpu.due() or pressing):
             return
-        began = time.thread_time()
-        with self._guard():
+        with self._search_cpu, self._guard():
             for meter in meters:
                 with self._only(meter):
                     meter.accumulator.advance(pieces=_PIECES)
                     if meter.accumulator.searching:
                         break
-        cpu_s = time.thread_time() - began
-        self._searched_s += cpu_s
-        if self._searched_s > _SEARCH_AT_ONCE_S:
-            self._search_at_s = now_s + cpu_s / _SEARCH_CPU
 
     def _watch_cost(self, cpu_s: float) -> None:
         """Use fewer updates after two costly checks in a row: one may be the search for lags."""
