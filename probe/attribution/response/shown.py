@@ -34,10 +34,15 @@ class Windows(NamedTuple):
 class ShownTime:
     """Slices that follow each other without a hole, as a sensor's response shows them."""
 
-    def __init__(self, slices: SpanSlices, width: int, period_s: float):
-        """Slices whose columns lie below ``width``, of a meter that updates every ``period_s``."""
+    def __init__(
+        self, slices: SpanSlices, width: int, period_s: float, *, for_many_responses: bool = False
+    ):
+        """Slices whose columns lie below ``width``, of a meter that updates every ``period_s``.
+
+        For many responses, sums over the slices are made once and kept.
+        """
         self.slices, self.width, self.period_s = slices, width, period_s
-        self._occupancy = Occupancy(slices, width)
+        self._occupancy = Occupancy(slices, width, kept=for_many_responses)
 
     # -- columns --------------------------------------------------------------------
 

@@ -64,7 +64,9 @@ class Slices:
     @classmethod
     def of(cls, stretch: Stretch, columns: Columns) -> Slices:
         """Cut a stretch into the slices that these columns have."""
-        shown = ShownTime(cut(stretch.spans, columns), columns.width, stretch.period_s)
+        shown = ShownTime(
+            cut(stretch.spans, columns), columns.width, stretch.period_s, for_many_responses=True
+        )
         elapsed = np.diff(shown.elapsed(stretch.ends_s), axis=0)[stretch.usable].sum(0)
         lengths = DurationModel(free=tuple(columns.owners))
         models = unknowns(columns, elapsed), unknowns(columns, elapsed, lengths)

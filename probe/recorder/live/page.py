@@ -24,8 +24,10 @@ from .meters import LiveMeters
 from .phases import LivePhases, phase_name_of
 
 _STALE_NS = 10 * NS_PER_S  # an older value is no value
-# Of a core, for solving: with eight GPUs 0.5 s for their energies and 2 s for how busy they were.
+# Of a core, for solving. With eight GPUs their energies take 0.5 s and how busy they were 2 s; the
+# first times are free, or somebody who begins to look would see nothing for minutes.
 _ENERGIES_CPU, _RATES_CPU = 0.02, 0.01
+_FREE_S = 6.0
 
 
 class LivePageStage:
@@ -42,8 +44,8 @@ class LivePageStage:
         self._names: Mapping[int, Mapping[int, str]] = {}
         self._rates: dict[str, list[LiveRate]] = {}  # by source
         self._gaps = 0
-        self._energies_cpu = CpuShare(clock, _ENERGIES_CPU)
-        self._rates_cpu = CpuShare(clock, _RATES_CPU)
+        self._energies_cpu = CpuShare(clock, _ENERGIES_CPU, free_s=_FREE_S)
+        self._rates_cpu = CpuShare(clock, _RATES_CPU, free_s=_FREE_S)
         self.guard = FaultGuard("the live page is not written any more")
         self._estimate_guard = FaultGuard("a device's phases have no live estimate")
 
