@@ -80,7 +80,8 @@ def test_run_sources_and_reports_say_that_they_are_simulated(demo: tuple[Path, s
     report = run_report(run)
     assert report.run.simulated
     assert all(source.simulated for source in report.sources)
-    assert all(line.startswith("SIMULATED") for line in str(report).splitlines()[:2])
+    lines = [line for line in str(report).splitlines() if not line.startswith("  ")]  # none wrapped
+    assert all(line.startswith("SIMULATED") for line in lines[:2])
     assert str(report.render("md")).splitlines()[1].startswith("### SIMULATED")
     assert "<h1>SIMULATED" in str(report.render("html"))
     assert json.loads(report.to_json())["run"]["simulated"] is True
