@@ -19,7 +19,7 @@ from .errors import UsageError
 
 _ATTEMPTS = 10_000
 _OF_A_RUN = ("PROBE_RUN", "PROBE_TASK", "PROBE_RESUME")  # each trial is a run of its own
-_SEAL_S, _TURN_S = 20.0, 0.05
+_SEAL_S, _UNSEEN_S, _TURN_S = 20.0, 5.0, 0.05
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
@@ -63,12 +63,18 @@ def alone(folder: Path, what: str, host: str = "") -> Iterator[None]:
 
 
 def await_seal(run: Path) -> None:
-    """Wait for the recorder of a trial that is over: on a busy machine it writes its last later."""
+    """Wait for the recorder of a trial that is over: on a busy machine it writes its last later.
+
+    Such a recorder may not even have said that it is there, so that the run looks killed.
+    """
     from probe.store.reader import RunReader  # usage errors come before slow imports
 
-    end_s = time.monotonic() + _SEAL_S
+    begin_s = time.monotonic()
     with contextlib.suppress(ProbeError):
-        while RunReader(run).status is RunStatus.RUNNING and time.monotonic() < end_s:
+        while (reader := RunReader(run)).meta.get("status") == RunStatus.RUNNING:
+            most_s = _SEAL_S if reader.status is RunStatus.RUNNING else _UNSEEN_S
+            if time.monotonic() > begin_s + most_s:
+                return
             time.sleep(_TURN_S)
 
 

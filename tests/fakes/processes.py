@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # What has not happened by then hangs: no promise, on a busy machine everything takes its time.
 HUNG_S = 300.0
+STARTS_S = 20.0  # a recorder has said who it is, on a busy machine, too
 
 # Marks two edges per turn and counts them, after the fact, in a file that outlives it.
 MARKER = """
@@ -179,7 +180,8 @@ def run(
     # A training waits two seconds for its recorder, which needs longer on a busy machine.
     for run_json in (tmp_path / "runs").glob("*/run.json"):
         folder = run_json.parent
-        wait_until(lambda folder=folder: not has_recorder(folder) or sealed(folder))
+        if wait_until(lambda folder=folder: recorder_pid(folder) or sealed(folder), STARTS_S):
+            wait_until(lambda folder=folder: not has_recorder(folder) or sealed(folder))
     return done
 
 

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import threading
 import time
+import timeit
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from probe.instrument.patches import dynamo  # noqa: E402
 from tests.fakes import span_sums  # noqa: E402
 from tests.fakes.phase_recording import watched  # noqa: E402
 from tests.loops.archetypes import LOOPS  # noqa: E402
-from tests.loops.compare import Difference, differences  # noqa: E402
+from tests.loops.compare import EACH_S, Difference, differences  # noqa: E402
 from tests.loops.truth import Truth  # noqa: E402
 
-MEASUREMENTS = 6  # another process may take the core between our look at the clock and the truth's
+USUAL_LOOP_S = 15e-9  # of an empty loop, on a machine where our bound of time per phase holds
+MEASUREMENTS = 12  # another process may take the core between our look at the clock and the truth's
 
 
 @pytest.fixture(autouse=True)
@@ -56,8 +58,16 @@ def test_counts_and_seconds(name: str, passed: bool, tmp_path: Path) -> None:
     pytest.fail(describe(wrong))
 
 
+def slowness() -> float:
+    """How much slower than usual Python is here and now; at least 1."""
+    looped = "for _ in range(20_000): pass"
+    each_s = min(timeit.repeat(looped, number=1, repeat=5)) / 20_000
+    return max(1.0, each_s / USUAL_LOOP_S)
+
+
 def measured(name: str, passed: bool, tmp_path: Path) -> list[Difference]:
     """What is wrong with what was recorded of a loop."""
+    each_s = EACH_S * slowness()
     torch.manual_seed(0)
     with Truth() as truth:
         loop = LOOPS[name](truth)
@@ -70,7 +80,8 @@ def measured(name: str, passed: bool, tmp_path: Path) -> list[Difference]:
     for (_, code), spent in span_sums.seconds(run.spans).items():
         phase = run.names.get(code, str(code))
         seconds[phase] = seconds.get(phase, 0.0) + spent
-    return differences(truth.counts().as_json(), run.steps, run.counts, seconds)
+    counts = truth.counts().as_json()
+    return differences(counts, run.steps, run.counts, seconds, each_s=each_s)
 
 
 def describe(wrong: list[Difference]) -> str:
