@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tests.fakes.namespaced_hosts import Host, hosts, possible
 from tests.fakes.nvml import NvmlRig
 from tests.scripts import SCRIPTS
 
+_STAYS_S = 3.0
 NAMES, AHEAD_S, RANKS, PERIOD_S = ("alpha", "beta"), (0, 1000), 2, 0.1
 SCRIPT = str(SCRIPTS / "train_ranks.py")
 needs_hosts = pytest.mark.skipif(
@@ -100,4 +102,9 @@ def ended(tmp_path: Path, nodes: list[Node]) -> None:
             tmp_path / node.host.name / "out"
         ).read_text()
     runs = [file.parent for file in tmp_path.glob("**/runs/*/run.json")]
-    assert processes.wait_until(lambda: all(RunReader(run).status != "running" for run in runs))
+
+    def over() -> bool:
+        return all(RunReader(run).status != "running" for run in runs)
+
+    # A host that is late on a busy machine looks lost for a moment, and then runs again.
+    assert processes.wait_until(lambda: over() and time.sleep(_STAYS_S) is None and over())

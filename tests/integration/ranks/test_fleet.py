@@ -58,7 +58,7 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
             assert processes.wait_until(
                 lambda: len(query(base, 'up{job="phasewatt",cluster="here"} == 1')) == 2, 60
             )
-            watts = f"sum by (instance) (rate(phasewatt_gpu_energy_joules_total[{WINDOW_S}s]))"
+            watts = f"sum by (instance) (deriv(phasewatt_gpu_energy_joules_total[{WINDOW_S}s]))"
             assert processes.wait_until(lambda: len(query(base, watts)) == 2)
             time.sleep(WINDOW_S + 12)  # the seconds that are looked at are of the training alone
             # An agent sends in batches: of the last seconds the central store knows a part.
