@@ -102,7 +102,7 @@ def opened(
         page.goto(shown.url + path)
         yield page
     finally:
-        context.close()  # a live page that stays open takes a third of a core
+        context.close()  # a live page that stays open goes on drawing
     assert not trouble, trouble[:5]
 
 

@@ -57,7 +57,8 @@ class SliceSignals(ABC):
 
         Args:
             kept: running sums are made at all borders and kept, for many looks at them; else only
-                where they are looked at, which costs less for a few.
+                where they are looked at, which costs less for a few (those of a moving average at
+                all of them either way).
         """
         self.edges_s, self.width = edges_s, width
         self.seconds = np.diff(edges_s)
@@ -199,7 +200,7 @@ class Occupancy(SliceSignals):
                 np.bincount(slices.column[until] * size + into, weight[until], shape), np.float64
             )
             out += np.bincount(slices.count[until] * size + into, counted, shape)
-        return out.reshape(-1, size).cumsum(1)
+        return out.reshape(self.width, size).cumsum(1)
 
     def add_now(self, out: Floats, place: Ints, weight: Floats) -> None:
         """See :class:`SliceSignals`; of instants (m,) alone."""

@@ -24,8 +24,8 @@ from .meters import LiveMeters
 from .phases import LivePhases, phase_name_of
 
 _STALE_NS = 10 * NS_PER_S  # an older value is no value
-# Of a core, for solving. With eight GPUs their energies take 0.5 s and how busy they were 2 s; the
-# first times are free, or somebody who begins to look would see nothing for minutes.
+# Of a core, for solving. The first seconds of CPU time are free, or somebody who begins to look at
+# many devices would see nothing for minutes.
 _ENERGIES_CPU, _RATES_CPU = 0.02, 0.01
 _FREE_S = 6.0
 
