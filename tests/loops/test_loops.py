@@ -50,13 +50,17 @@ WAYS = [
 
 @pytest.mark.parametrize(("name", "passed"), WAYS)
 def test_counts_and_seconds(name: str, passed: bool, tmp_path: Path) -> None:
-    """Counts are exact every time; seconds are those of the least disturbed measurement."""
-    for _ in range(MEASUREMENTS):
-        wrong = measured(name, passed, tmp_path)
-        assert not any("count" in w.what or w.what == "steps" for w in wrong), describe(wrong)
-        if not wrong:
+    """Counts are exact every time; seconds of a phase are right in one of the measurements."""
+    always: dict[str, Difference] = {}
+    for number in range(MEASUREMENTS):
+        wrong = {each.what: each for each in measured(name, passed, tmp_path)}
+        assert not any("count" in what or what == "steps" for what in wrong), describe(
+            list(wrong.values())
+        )
+        always = {what: wrong[what] for what in wrong if number == 0 or what in always}
+        if not always:
             return
-    pytest.fail(describe(wrong))
+    pytest.fail(describe(list(always.values())))
 
 
 def slowness() -> float:
