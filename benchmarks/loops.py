@@ -5,7 +5,7 @@
 Every loop of tests/loops/archetypes.py is trained in a process of its own under `watch()`, under
 `watch(model, optimizer)` and, unchanged, under `probe run`; the report of each run is held beside
 the loop's own count. A case is right if all counts are exact, the seconds of every phase are within
-2 % or 15 µs an occurrence, whichever is more (of a few measurements the least disturbed counts:
+2 % or 15 µs a call, whichever is more (of a few measurements the least disturbed counts:
 the file says of how many), and the report warns of nothing that is not so. A
 case that is wrong counts as silent unless the report says so.
 

@@ -303,7 +303,11 @@ class Recorder:
         for drain in self._rings.unsealed():
             with self._task():
                 drain.seal(complete=sealed and not drain.pending, remove=gone or not drain.pending)
-        self._sealer.finish()  # the trainer has been let go: hot segments read the same
+        # The trainer has been let go: hot segments read the same, and a manifest may be late.
+        self._sealer.finish()
+        with self._task():
+            if not self._fenced():
+                self._run_file.add_manifest()
         self._metrics.linger()
 
     def _stop_sensors(self) -> None:

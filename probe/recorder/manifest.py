@@ -34,7 +34,6 @@ _ALONE = {
     "GIT_NO_LAZY_FETCH": "1",
     "LC_ALL": "C",
 }
-_SETTLE_S = 0.5
 _FILES_S = 2.0  # to compare files with the commit
 _LARGEST = 1 << 20  # bytes of a file that is code
 
@@ -59,9 +58,9 @@ class Manifest:
         with contextlib.suppress(Exception):
             self.packages = packages()
 
-    def settle(self) -> None:
-        """Wait until it is gathered, but not for long: the end of a short run waits for it."""
-        self._thread.join(_SETTLE_S)
+    def settle(self, most_s: float) -> None:
+        """Wait until it is gathered, at most so long."""
+        self._thread.join(most_s)
 
 
 def _script_of(pid: int, folder: Path) -> Path | None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..report.model import JsonValue
 
 _OF_AN_END = ("end_ns", "duration_s", "exit_code", "ended_by", "total", "logged", "power")
+# To wait for the manifest while the training waits for the recorder's end, and when it does not.
+_MANIFEST_S, _LATE_MANIFEST_S = 0.5, 30.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +69,6 @@ class RunFile:
         ranks = [m for m in members if m.role == "rank"]
         if self._manifest is None and members:
             self._manifest = Manifest((ranks or list(members))[0].pid)
-        manifest = self._manifest
         warnings = [*sensors.warnings(), *state.problems]
         for member in members:
             warnings += member.info.get("warnings") or ()
@@ -84,8 +85,7 @@ class RunFile:
             "carbon": sensors.carbon.row or None,
             "carbon_problem": redact_text(sensors.carbon.problem) or None,
             "machine": self._machine,
-            "code": manifest.code if manifest else None,
-            "packages": manifest.packages if manifest else None,
+            **self._made_with(),
             "alive_ns": self._clock.now_ns(),
             "recorder": {
                 "pid": os.getpid(),
@@ -104,6 +104,13 @@ class RunFile:
         files.write_json(self._file, value, sync=end is not None, checked=True)
         self._written = value
 
+    def _made_with(self) -> RunFields:
+        manifest = self._manifest
+        return {
+            "code": manifest.code if manifest else None,
+            "packages": manifest.packages if manifest else None,
+        }
+
     def finalise(
         self, state: NodeState, outcome: Outcome, trainings: Callable[[], RunFields]
     ) -> None:
@@ -115,7 +122,7 @@ class RunFile:
         from ..analysis.open import glance
 
         if self._manifest is not None:
-            self._manifest.settle()
+            self._manifest.settle(_MANIFEST_S)
         value = files.read_fields(self._file) or {}
         begin_ns = int(value.get("begin_ns", outcome.end_ns))
         self.write_status(
@@ -133,3 +140,12 @@ class RunFile:
         if totals:
             value = (files.read_fields(self._file) or {}) | totals
             files.write_json(self._file, value, checked=True)
+
+    def add_manifest(self) -> None:
+        """Write what of the manifest was not gathered when the run ended. Raises OSError."""
+        if self._manifest is None:
+            return
+        self._manifest.settle(_LATE_MANIFEST_S)
+        value = files.read_fields(self._file)
+        if value is not None and (whole := value | self._made_with()) != value:
+            files.write_json(self._file, whole, checked=True)

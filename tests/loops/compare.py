@@ -39,14 +39,15 @@ def differences(
         count: seen, by phase.
         seconds: seen, by phase.
         share: of the true seconds that those seen may differ by, or
-        each_s: so much an occurrence, whichever is more.
+        each_s: so much a call, or an occurrence where calls are not counted, whichever is more.
     """
     wrong = [] if steps == true["steps"] else [Difference("steps", true["steps"], steps)]
     for phase in PHASES:
         often, seen = true["count"].get(phase, 0), count.get(phase, 0)
         if often != seen:
             wrong.append(Difference(f"{phase} count", often, seen))
+        calls = max(1, often, true.get("calls", {}).get(phase, 0))
         true_s, seen_s = true["seconds"].get(phase, 0.0), seconds.get(phase, 0.0)
-        if abs(seen_s - true_s) > max(share * true_s, each_s * max(often, 1)):
+        if abs(seen_s - true_s) > max(share * true_s, each_s * calls):
             wrong.append(Difference(f"{phase} seconds", true_s, seen_s))
     return wrong

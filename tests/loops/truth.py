@@ -36,14 +36,20 @@ class Event:
 
 @dataclass
 class Counts:
-    """What a loop did, by phase: how often, and for how many seconds."""
+    """What a loop did, by phase: how often, for how many seconds, and in how many calls.
+
+    An evaluation's calls are its forwards and its loadings; only its forwards are counted in
+    ``count``.
+    """
 
     steps: int = 0
     count: Counter[str] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
+    calls: Counter[str] = field(default_factory=Counter)
 
     def as_json(self) -> dict[str, Any]:
-        return {"steps": self.steps, "count": dict(self.count), "seconds": dict(self.seconds)}
+        by_phase = {"count": self.count, "seconds": self.seconds, "calls": self.calls}
+        return {"steps": self.steps} | {name: dict(value) for name, value in by_phase.items()}
 
 
 class Truth:
@@ -168,6 +174,7 @@ class Truth:
                 phase = {"train": "forward"}.get(event.tag, event.tag)
                 in_evaluation = phase == "eval"
                 counts.count[phase] += 1
+                counts.calls[phase] += 1
                 counts.seconds[phase] += seconds
             elif event.kind == BACKWARD:
                 in_evaluation = False
@@ -178,7 +185,9 @@ class Truth:
                 if phase == "end":
                     phase = "eval" if in_evaluation else "train"
                 counts.count["data"] += event.tag == "train"
-                counts.seconds["data" if phase == "train" else "eval"] += seconds
+                phase = "data" if phase == "train" else "eval"
+                counts.calls[phase] += 1
+                counts.seconds[phase] += seconds
             elif event.kind == SAVE and (event.inside is None or event.inside.kind != SAVE):
                 counts.count["checkpoint"] += 1
                 counts.seconds["checkpoint"] += seconds

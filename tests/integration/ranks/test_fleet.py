@@ -77,7 +77,8 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
                 true = sum(
                     node.rig.true_energy_j(gpu, then - WINDOW_S * 10**9, then) for gpu in range(2)
                 )
-                assert shown == pytest.approx(true / WINDOW_S, rel=0.1)
+                # A recorder on a busy machine is some seconds late; a lost GPU would be half.
+                assert shown == pytest.approx(true / WINDOW_S, rel=0.25)
             ended(tmp_path, nodes)
     finally:
         for process in reversed(started):

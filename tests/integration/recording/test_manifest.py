@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from probe.recorder.manifest import code_of
-from probe.store.files import write_json
+from probe.store import files
 from tests.fakes import processes
 
 pytestmark = pytest.mark.paced
@@ -82,6 +84,29 @@ def test_each_difference_is_named_and_nothing_else(repository: Path) -> None:
     assert "torch" in packages and "numpy" in packages
 
 
+def test_packages_that_are_gathered_late_are_kept(tmp_path: Path) -> None:
+    """As on a slow disk: the training ends before the versions of all packages are read."""
+    pipe = tmp_path / "path/slow-1.0.dist-info/METADATA"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    run = tmp_path / "runs" / trained(tmp_path, PYTHONPATH=f"{processes.ROOT}:{tmp_path / 'path'}")
+    assert processes.status_at_end(run) == "finished"
+    kept = files.read_json(run / "run.json") or {}
+    assert kept["packages"] is None and kept["total"]
+
+    def written() -> bool:
+        with contextlib.suppress(OSError):  # nobody reads it now
+            writes = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(writes, b"Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
+            os.close(writes)
+        return bool((files.read_json(run / "run.json") or {})["packages"])
+
+    assert processes.wait_until(written)
+    late = files.read_json(run / "run.json") or {}
+    assert late["packages"]["slow"] == "1.0" and "torch" in late["packages"]
+    assert late | {"packages": None} == kept
+
+
 def fake_numpy(folder: Path, version: str) -> str:
     """A PYTHONPATH on which NumPy says that it is of this version."""
     info = folder / version / f"numpy-{version}.dist-info"
@@ -146,7 +171,9 @@ def test_what_an_old_run_did_not_keep_is_said(repository: Path) -> None:
         shutil.copytree(runs / new, runs / name)
         kept = json.loads((runs / name / "run.json").read_text())
         gone = ("code", "packages", "crc32")
-        write_json(runs / name / "run.json", {key: kept[key] for key in kept if key not in gone})
+        files.write_json(
+            runs / name / "run.json", {key: kept[key] for key in kept if key not in gone}
+        )
     shown = processes.probe(repository, "diff", "old", new)
     assert shown.returncode == 0 and "not recorded" in shown.stdout
     shown_json = json.loads(

@@ -21,6 +21,7 @@ from probe.compare.objective import objective  # noqa: E402
 from probe.compare.objective.model import State  # noqa: E402
 from probe.compare.objective.quantities import limit_of  # noqa: E402
 from probe.store.reader import RunReader  # noqa: E402
+from tests.fakes import processes  # noqa: E402
 
 from .models import loss, samples, stacked  # noqa: E402
 
@@ -153,6 +154,7 @@ def test_the_objective_reads_what_the_trainer_logs(tmp_path, monkeypatch):
             lr=1e-3,
         )
         paths.append(trainer.fit().run)
+        assert processes.status_at_end(paths[-1]) == "finished"
     weights = {"time": 0.5, "memory": 0.5}
     limits = [limit_of(text, upper=True) for text in ("loss=1", "gradient_norm=1e-9")]
     adaptive, plain = objective([str(path) for path in paths], weights, limits).configurations
