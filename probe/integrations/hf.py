@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 from .frameworks import imported
 from .guard import guarded
-from .training_run import TrainingRun
+from .training_run import Trained, TrainingRun
 
 transformers = imported("transformers", "4.50")
 
@@ -32,12 +33,15 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
     """
 
     def __init__(self, **options: Any):
-        self._training = TrainingRun(options)
+        self._training = TrainingRun(options, trained=self._trained)
+        self._state: Any = None
         self._loader: _Loader | None = None
         self._rank, self._ranks = 0, 1
         self._counts_tokens = False
-        self._batches = 0  # of the step that goes on
-        self._tokens = 0  # seen so far, of all ranks
+        self._substeps = 0  # of the step that goes on
+        self._batches = 0  # of steps that are not logged yet
+        self._epochs = 0  # that were over when samples were last logged
+        self._tokens = 0  # of all ranks, that are logged
 
     @guarded
     def on_train_begin(
@@ -53,8 +57,10 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
         # Properties of `args` take microseconds, so none is asked for in a step.
         self._rank, self._ranks = args.process_index, args.world_size
         self._counts_tokens = args.include_num_input_tokens_seen not in (False, "no")
-        self._loader = _Loader.of(args, state, train_dataloader)
-        self._batches, self._tokens = 0, state.num_input_tokens_seen
+        self._state, self._loader = state, _Loader.of(args, state, train_dataloader)
+        self._substeps = self._batches = 0
+        self._tokens = state.num_input_tokens_seen
+        self._epochs = 0 if self._loader is None else self._loader.epochs(state.epoch or 0)
         config = {"trainer": args.to_dict()}
         if hasattr(getattr(model, "config", None), "to_dict"):
             config["model"] = model.config.to_dict()
@@ -62,21 +68,30 @@ class PhasewattCallback(_TrainerCallback):  # type: ignore[misc]
 
     @guarded
     def on_substep_end(self, args: Any, state: Any, control: Any, **_others: Any) -> None:
-        self._batches += 1
+        self._substeps += 1
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_others: Any) -> None:
+        # In every step: as little as can be, and no decorator, which packs the arguments again.
+        self._batches += 1 + self._substeps
+        self._substeps = 0
+        if time.monotonic_ns() >= self._training.due_ns:
+            self._log_trained()
 
     @guarded
-    def on_step_end(self, args: Any, state: Any, control: Any, **_others: Any) -> None:
-        batches, self._batches = self._batches + 1, 0
-        if self._loader is None:
-            return
-        samples = self._loader.samples(batches, state.epoch)
+    def _log_trained(self) -> None:
+        self._training.log_trained()
+
+    def _trained(self) -> Trained | None:
+        batches, self._batches = self._batches, 0
+        if self._loader is None or not batches:
+            return None
+        before, self._epochs = self._epochs, self._loader.epochs(self._state.epoch)
+        samples = batches * self._loader.size - (self._epochs - before) * self._loader.missing
         if not self._counts_tokens:
-            self._training.count({"samples": samples}, "sample", samples * self._ranks)
-            return
-        seen = state.num_input_tokens_seen
+            return Trained(samples, samples_of_all=samples * self._ranks)
+        seen = self._state.num_input_tokens_seen
         tokens, self._tokens = seen - self._tokens, seen
-        of_rank = _part(tokens, self._rank, self._ranks)
-        self._training.count({"samples": samples, "tokens": of_rank}, "token", tokens)
+        return Trained(samples, _part(tokens, self._rank, self._ranks), tokens_of_all=tokens)
 
     @guarded
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_others: Any) -> None:
@@ -130,10 +145,9 @@ class _Loader(NamedTuple):
             return None
         return cls(size, of_epoch, max(0, of_epoch * size - rows) if args.world_size == 1 else 0)
 
-    def samples(self, batches: int, epoch: float) -> int:
-        """Of so many batches, after which so many epochs are over."""
-        is_last = self.missing and round(epoch * self.of_epoch) % self.of_epoch == 0
-        return batches * self.size - (self.missing if is_last else 0)
+    def epochs(self, epoch: float) -> int:
+        """How many are over."""
+        return round(epoch * self.of_epoch) // self.of_epoch
 
 
 def _part(number: int, rank: int, ranks: int) -> int:

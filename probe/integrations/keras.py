@@ -45,6 +45,8 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         super().__init__()
         self._training = TrainingRun(options)
         self._finds_phases = keras.backend.backend() == "torch"
+        if self._finds_phases:  # called in every step, for nothing
+            self.__dict__.update(on_train_batch_begin=_nothing, on_train_batch_end=_nothing)
         self._keys: tuple[str, ...] | None = None  # of the logs; None before the first epoch's
         self._phase = contextlib.ExitStack()  # the one of :meth:`_enter`
         self._compiled = False  # the training's function
@@ -68,8 +70,6 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
 
     @guarded
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if self._finds_phases:
-            return
         self._compiled = True
         self._enter("data")
         self._batches += 1
@@ -108,6 +108,10 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         self._phase.close()
         if phase and (run := self._training.run) is not None:
             self._phase.enter_context(run.phase(phase))
+
+
+def _nothing(batch: int, logs: Any = None) -> None:
+    pass
 
 
 def _config(model: Any, fit: dict[str, Any] | None) -> dict[str, Any]:

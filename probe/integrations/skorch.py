@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from .frameworks import imported
 from .guard import guarded
-from .training_run import TrainingRun
+from .training_run import Trained, TrainingRun
 
 callbacks = imported("skorch", "1.0", "skorch.callbacks")
 
@@ -31,7 +32,8 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
     def __init__(self, **options: Any):
         self._options = options
         self.__dict__.update(options)  # scikit-learn clones an estimator by its parameters
-        self._training = TrainingRun(options)
+        self._training = TrainingRun(options, trained=self._trained)
+        self._samples = 0  # since they were last logged
 
     @guarded
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **_others: Any) -> None:  # noqa: N803
@@ -43,7 +45,9 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
     ) -> None:
         if training:
             samples = int(net.history[-1]["batches"][-1]["train_batch_size"])
-            self._training.count({"samples": samples}, "sample", samples)
+            self._samples += samples
+            if time.monotonic_ns() >= self._training.due_ns:
+                self._training.log_trained()
 
     @guarded
     def on_epoch_end(self, net: Any, **_others: Any) -> None:
@@ -53,6 +57,10 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
     @guarded
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **_others: Any) -> None:  # noqa: N803
         self._training.end()
+
+    def _trained(self) -> Trained | None:
+        samples, self._samples = self._samples, 0
+        return Trained(samples, samples_of_all=samples) if samples else None
 
     def _get_param_names(self) -> list[str]:
         return list(self._options)

@@ -19,7 +19,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from ..redact import redact_text
-from ..store.run_fields import CodeFields
+from ..store.run_fields import CodeFields, RunFields
 
 _GIT_S = 2.0  # for each question
 # A repository may be anybody's: nothing of its configuration is run.
@@ -39,12 +39,12 @@ _LARGEST = 1 << 20  # bytes of a file that is code
 
 
 class Manifest:
-    """Gathers both, once; :attr:`code` and :attr:`packages` are None until it has."""
+    """Gathers both, once."""
 
     def __init__(self, pid: int) -> None:
         """``pid``: of a process that trains; its working directory, else its script, is code."""
-        self.code: CodeFields | None = None
-        self.packages: Mapping[str, str] | None = None
+        self._code: CodeFields | None = None
+        self._packages: Mapping[str, str] | None = None
         self._pid = pid
         self._thread = threading.Thread(target=self._gather, name="manifest", daemon=True)
         self._thread.start()
@@ -52,15 +52,16 @@ class Manifest:
     def _gather(self) -> None:
         with contextlib.suppress(Exception):  # a manifest is worth no recording
             folder = Path(os.readlink(f"/proc/{self._pid}/cwd"))
-            self.code = code_of(folder)
-            if self.code is None and (script := _script_of(self._pid, folder)) is not None:
-                self.code = code_of(script.parent)
+            self._code = code_of(folder)
+            if self._code is None and (script := _script_of(self._pid, folder)) is not None:
+                self._code = code_of(script.parent)
         with contextlib.suppress(Exception):
-            self.packages = packages()
+            self._packages = packages()
 
-    def settle(self, most_s: float) -> None:
-        """Wait until it is gathered, at most so long."""
-        self._thread.join(most_s)
+    def gathered(self, wait_s: float = 0.0) -> RunFields:
+        """The run's fields of both, None where they are not known after waiting so long at most."""
+        self._thread.join(wait_s)
+        return {"code": self._code, "packages": self._packages}
 
 
 def _script_of(pid: int, folder: Path) -> Path | None:

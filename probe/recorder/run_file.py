@@ -85,7 +85,7 @@ class RunFile:
             "carbon": sensors.carbon.row or None,
             "carbon_problem": redact_text(sensors.carbon.problem) or None,
             "machine": self._machine,
-            **self._made_with(),
+            **(self._manifest.gathered() if self._manifest else {}),
             "alive_ns": self._clock.now_ns(),
             "recorder": {
                 "pid": os.getpid(),
@@ -104,13 +104,6 @@ class RunFile:
         files.write_json(self._file, value, sync=end is not None, checked=True)
         self._written = value
 
-    def _made_with(self) -> RunFields:
-        manifest = self._manifest
-        return {
-            "code": manifest.code if manifest else None,
-            "packages": manifest.packages if manifest else None,
-        }
-
     def finalise(
         self, state: NodeState, outcome: Outcome, trainings: Callable[[], RunFields]
     ) -> None:
@@ -122,7 +115,7 @@ class RunFile:
         from ..analysis.open import glance
 
         if self._manifest is not None:
-            self._manifest.settle(_MANIFEST_S)
+            self._manifest.gathered(_MANIFEST_S)
         value = files.read_fields(self._file) or {}
         begin_ns = int(value.get("begin_ns", outcome.end_ns))
         self.write_status(
@@ -145,7 +138,7 @@ class RunFile:
         """Write what of the manifest was not gathered when the run ended. Raises OSError."""
         if self._manifest is None:
             return
-        self._manifest.settle(_LATE_MANIFEST_S)
+        gathered = self._manifest.gathered(_LATE_MANIFEST_S)
         value = files.read_fields(self._file)
-        if value is not None and (whole := value | self._made_with()) != value:
+        if value is not None and (whole := value | gathered) != value:
             files.write_json(self._file, whole, checked=True)
