@@ -1,6 +1,6 @@
 """µs per step that an entry costs beside `probe.watch()` alone.
 
-    python -m benchmarks.cost.entries [--turns 8] [--steps 200]
+    python -m benchmarks.cost.entries [--turns 8] [--steps 600]
 
 A tiny model under transformers' Trainer, Lightning, Keras on torch and skorch (those that are
 installed), in one process and one watched run, in turns with and without the entry; every tenth
@@ -196,7 +196,7 @@ def main() -> None:
     """Print one line for each framework."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=8, help="at least 2, for an interval")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=600)
     asked = parser.parse_args()
     if asked.turns < 2:
         parser.error("an interval needs at least two turns")

@@ -183,7 +183,7 @@ def read_json(
     except OSError:
         return None
     try:
-        return checksums.without_checksum(untrusted.parsed(content), path.name)
+        return checksums.without_checksum(untrusted.parsed(content), path.name, content)
     except ValueError:
         damaged(path)
         return None

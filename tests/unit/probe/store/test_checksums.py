@@ -41,12 +41,13 @@ def test_json_reads_as_it_was_written(value: object, compact: bool, tmp_path: Pa
     assert files.read_json(path) == json.loads(json.dumps(value))
 
 
-def test_no_flipped_bit_changes_json(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compact", [False, True])
+def test_no_flipped_bit_changes_json(compact: bool, tmp_path: Path) -> None:
     chance, path = random.Random(1), tmp_path / "a.json"
     expected = json.loads(json.dumps(OBJECT))
     caught = 0
     for _ in range(ROUNDS):
-        files.write_json(path, OBJECT, checked=True)
+        files.write_json(path, OBJECT, compact=compact, checked=True)
         flip(path, chance)
         damaged: list[Path] = []
         value = files.read_json(path, damaged=damaged.append)
@@ -54,6 +55,22 @@ def test_no_flipped_bit_changes_json(tmp_path: Path) -> None:
         assert kept == expected or damaged == [path]
         caught += bool(damaged)
     assert caught > ROUNDS / 2
+
+
+def test_a_compact_object_is_checked_without_writing_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A live page of eight GPUs is read twice a second."""
+    path, written = tmp_path / "a.json", json.loads(json.dumps(OBJECT))
+    files.write_json(path, OBJECT, compact=True, checked=True)
+    longest: list[int] = []
+    dumps = json.dumps
+    monkeypatch.setattr(json, "dumps", lambda value: longest.append(len(value)) or dumps(value))
+    assert files.read_json(path) == written
+    assert longest == [1]  # the checksum alone
+    more = path.read_bytes().replace(b'"}\n', b'", "more": 1}\n')  # behind the checksum
+    path.write_bytes(more)
+    assert files.read_json(path) is None
 
 
 def test_json_of_another_name_is_damaged(tmp_path: Path) -> None:
