@@ -49,7 +49,7 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         self._logged_at = self._looked_at = 0  # global steps
         self._batches_unseen, self._look_after = 0, 1  # batches between two looks at them
         self._size = 0  # of a batch, as the loader has it; 0 if it is not known
-        self._last = -1  # number of an epoch's last batch
+        self._last = -1  # number of an epoch's last batch; -1 if it is not known
         self._samples = self._tokens = 0  # that are not logged yet
 
     @guarded
@@ -65,7 +65,8 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         # Properties of the trainer take microseconds, so few are asked for in a step.
         size = getattr(trainer.train_dataloader, "batch_size", None)
         self._size = size if type(size) is int else 0
-        self._last = trainer.num_training_batches - 1
+        last = trainer.num_training_batches - 1
+        self._last = last if math.isfinite(last) else -1
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
@@ -77,7 +78,7 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         self._batches_unseen += 1
         if (
             self._batches_unseen >= self._look_after
-            or batch_idx == self._last
+            or batch_idx >= self._last
             or time.monotonic_ns() >= self._training.due_ns
         ):
             self._look(trainer, batch, batch_idx)
@@ -102,7 +103,7 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         self._look_after = max(1, (every - (steps - self._logged_at)) // steps_per_batch)
 
     def _correct_samples(self, batch: Any, batch_idx: int) -> None:
-        """Batches count as the loader's size, the last one as it is.
+        """Batches count as the loader's size, one that may be the last as it is.
 
         Nothing is counted until the epoch's end where the shape of a batch is another one.
         """
@@ -110,7 +111,7 @@ class PhasewattCallback(_Callback):  # type: ignore[misc]
         if rows == self._size:
             return
         self._samples -= self._size
-        if rows is not None and rows < self._size and batch_idx == self._last:
+        if rows is not None and rows < self._size and batch_idx >= self._last:
             self._samples += rows
         else:
             self._size = 0

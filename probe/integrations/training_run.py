@@ -59,7 +59,7 @@ class TrainingRun:
         except TypeError as error:
             raise UsageError(str(error).replace("watch.__init__()", "the entry")) from None
         self._options, self._must_end, self._trained = options, must_end, trained
-        self.due_ns = 0
+        self.due_ns = 0  # when :meth:`log_trained` is to be called again
         self._run: WatchedRun | None = None
         self._subject: Callable[[], object] = lambda: None
         self._own = False
