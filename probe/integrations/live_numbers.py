@@ -17,7 +17,7 @@ from ..store.live import Live, LiveDevice, LivePage
 
 PREFIX = "phasewatt/"
 COUNTS = ("token", "sample")  # the first that is known is what energy is divided by
-_POINT_NS, _POINTS = 50_000_000, 2400  # two minutes: a live page is younger than that
+_POINTS = 600  # two minutes of what is logged five times a second: a live page is younger
 
 
 class CountOverTime:
@@ -26,25 +26,21 @@ class CountOverTime:
     def __init__(self) -> None:
         self.total = 0.0
         self._points: deque[tuple[int, float]] = deque(maxlen=_POINTS)
-        self._last_ns = self._kept_ns = 0
 
     def add(self, number: float, now_ns: int) -> None:
         """So many more."""
         self.total += number
-        self._last_ns = now_ns
-        if now_ns - self._kept_ns >= _POINT_NS:
-            self._kept_ns = now_ns
-            self._points.append((now_ns, self.total))
+        self._points.append((now_ns, self.total))
 
     def at(self, time_ns: int) -> float | None:
         """The number at an instant; None before the first that is kept."""
-        after = (self._last_ns, self.total)
-        if time_ns >= self._last_ns:
-            return self.total if self._points else None
+        after = None
         for before in reversed(self._points):
             if before[0] <= time_ns:
-                share = (time_ns - before[0]) / max(1, after[0] - before[0])
-                return before[1] + min(1.0, share) * (after[1] - before[1])
+                if after is None:  # after the last
+                    return before[1]
+                share = (time_ns - before[0]) / (after[0] - before[0])
+                return before[1] + share * (after[1] - before[1])
             after = before
         return None
 

@@ -140,5 +140,5 @@ class RunFile:
             return
         gathered = self._manifest.gathered(_LATE_MANIFEST_S)
         value = files.read_fields(self._file)
-        if value is not None and (whole := value | gathered) != value:
-            files.write_json(self._file, whole, checked=True)
+        if value is not None and value | gathered != value:
+            files.write_json(self._file, value | gathered, checked=True)

@@ -95,7 +95,7 @@ def test_packages_that_are_gathered_late_are_kept(tmp_path: Path) -> None:
     assert kept["packages"] is None and kept["total"]
 
     def written() -> bool:
-        with contextlib.suppress(OSError):  # nobody reads it now
+        with contextlib.suppress(OSError):  # the recorder has not opened it yet
             writes = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
             os.write(writes, b"Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
             os.close(writes)

@@ -1,4 +1,4 @@
-"""What an entry counts: nothing is lost of steps that are written together."""
+"""What an entry counts: short steps are logged together, and nothing is lost."""
 
 from __future__ import annotations
 
