@@ -17,7 +17,7 @@ from ..store.live import Live, LiveDevice, LivePage
 
 PREFIX = "phasewatt/"
 COUNTS = ("token", "sample")  # the first that is known is what energy is divided by
-_POINTS = 600  # two minutes of what is logged five times a second: a live page is younger
+_POINTS = 240  # two minutes of what is logged twice a second: a live page is younger
 
 
 class CountOverTime:

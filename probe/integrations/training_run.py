@@ -18,7 +18,7 @@ from ..store.live import look_live
 from .live_numbers import LiveNumbers
 
 _READ_NS = 2_000_000_000  # as long as a recorder's page may stay the same
-_COUNTED_NS = 200_000_000  # what shorter steps train is logged together
+_COUNTED_NS = 500_000_000  # what shorter steps train is logged together
 _NEVER_ENDED = "the training was left without an end that its framework told"
 
 _open: dict[int, TrainingRun] = {}  # trainings of this process that go on
