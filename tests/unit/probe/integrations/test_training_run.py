@@ -74,8 +74,8 @@ def test_short_steps_are_logged_together_and_all_of_them(
         now[0] += 10
         entry.step(8, 320)
     before_end = recorded.totals()
-    assert 5 <= len(recorded.logs) <= 7
-    assert 0 < 105 * 8 - before_end["samples"] < 20 * 8
+    assert len(recorded.logs) == 3  # in the first step, and every half second
+    assert 0 < 105 * 8 - before_end["samples"] < 50 * 8
     entry.training.end()
     assert recorded.totals() == {"samples": 105 * 8, "tokens": 105 * 320}
 
@@ -84,7 +84,7 @@ def test_a_long_step_is_logged_at_once(now: list[int], recorded: Recorded) -> No
     entry, framework = Entry(), Framework()
     entry.training.begin(framework)
     for step in range(1, 6):
-        now[0] += 200
+        now[0] += 500
         entry.step(8, 0)
         assert recorded.logs == [{"samples": 8}] * step
     entry.training.end()
