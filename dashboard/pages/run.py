@@ -25,7 +25,9 @@ _NO_TICK_MS = 3_600_000
 # Ids. Stores: which run; the query of what is selected, which page.js writes; what the rest of the
 # page draws once the first chart is there; the newest that is shown.
 _RUN, _SPAN, _LATER, _SEEN = "run", "span", "later", "seen"
-_TICK, _SLOW_TICK = "tick", "slow-tick"  # twice a second while a run is live; every few seconds
+# Twice a second while a run is live; every few seconds, for the head and for the rest of the page.
+# Two, as each answer for the head begins its ticks anew: those of the rest would never come.
+_TICK, _SLOW_TICK, _REST_TICK = "tick", "slow-tick", "rest-tick"
 _HEAD, _STRIP, _NOTICES, _METERS = "run-head", "strip", "notices", "run-meters"
 _ADVICE, _ORIGIN, _LOST = "run-advice", "run-origin", "run-lost"
 _IDS = _run_charts.Stores(_RUN, _SPAN, _LATER, _SEEN)
@@ -75,6 +77,7 @@ def _layout(context: AppContext, address: Address) -> Any:
         *(dcc.Store(id=_slow(name), data=newest) for name in _SLOW),
         dcc.Interval(id=_TICK, interval=_TICK_MS, disabled=not live),
         dcc.Interval(id=_SLOW_TICK, interval=_run_charts.SLOW_TICK_MS),
+        dcc.Interval(id=_REST_TICK, interval=_run_charts.SLOW_TICK_MS),
         html.Div(id=_LOST),
         html.Div(id=_HEAD, className="head"),
         run_tabs(context, run_id, len(run.reader.ranks()), of_ranks=False),
@@ -155,7 +158,7 @@ def _callbacks(app: Dash) -> None:
     app.clientside_callback(
         ClientsideFunction("phasewatt", "slowly"),
         [Output(_slow(name), "data") for name in _SLOW],
-        Input(_SLOW_TICK, "n_intervals"),
+        Input(_REST_TICK, "n_intervals"),
         Input(_TICK, "disabled"),
         State(_SEEN, "data"),
         *(State(_slow(name), "data") for name in _SLOW),

@@ -263,6 +263,16 @@ def drag(page: Any, view: str, begin: float, end_: float) -> None:
     page.mouse.up()
 
 
+def test_the_lower_charts_of_a_live_run_follow_it_too(browser: Any, shown: Shown) -> None:
+    """Those that are seen, every few seconds."""
+    with opened(browser, shown, f"run/{shown.runs['live']}") as page:
+        settled(page)
+        drawn = 'document.querySelector(`[id*=\'"view":"waste"\'] .js-plotly-plot`)'
+        page.locator('[id*=\'"view":"waste"\'] .js-plotly-plot').scroll_into_view_if_needed()
+        before = page.evaluate(f"JSON.stringify({drawn}.data)")
+        until(page, f"(before) => JSON.stringify({drawn}.data) !== before", before)
+
+
 def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)
