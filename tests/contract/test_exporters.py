@@ -165,7 +165,7 @@ def test_an_empty_run_gets_one_clear_line(
 
 def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=200.0, period_s=0.1)
-    process = processes.start(processes.PLAIN, tmp_path, "60", extra=rig.env())
+    process = processes.start(processes.PLAIN, tmp_path, "600", extra=rig.env())
     assert process.stdout is not None
     run = process.stdout.readline().strip()
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from probe.store.reader import RunReader  # noqa: E402
+from probe.timeline.spans import decode  # noqa: E402
+from probe.units import NS_PER_S  # noqa: E402
 from tests.fakes import processes  # noqa: E402
 from tests.fakes.nvml import NvmlRig  # noqa: E402
 from tests.fakes.packages import need  # noqa: E402
@@ -138,6 +142,42 @@ def test_a_training_is_one_run_and_stays_the_same(tmp_path: Path, framework: str
     assert run["warnings"] == []
     if framework not in ("keras_jax", "stable_baselines3"):
         assert run["logged"]["samples"] == EPOCHS * (17 if framework == "skorch" else ROWS)
+
+
+def visits(run: Path) -> list[tuple[str, float]]:
+    """Phase and seconds of all that the hooks saw, from the first forward on."""
+    reader = RunReader(run)
+    (ring, rows), *others = reader.rings(0)
+    spans, names = decode(rows, [more for _, more in others]), reader.names(0, ring)
+    seconds = (spans.end_ns - spans.begin_ns) / NS_PER_S
+    phases = [names[int(code)] for code in spans.code]
+    seen = [
+        visit
+        for visit in zip(phases, seconds.tolist(), strict=True)
+        if visit[0] not in ("startup", "other")
+    ]
+    return seen[[phase for phase, _ in seen].index("forward") :]
+
+
+@pytest.mark.full
+@pytest.mark.alone
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "keras_jax"])
+def test_an_entry_records_what_watch_does(tmp_path: Path, framework: str) -> None:
+    """In the same process, on the same batches; without torch ``watch()`` alone records no phases.
+
+    The same visits in the same order are the same joules wherever a visit takes the same time.
+    """
+    same(*left(train(tmp_path, framework, "beside")))
+    runs = [path.parent for path in (tmp_path / "runs").glob("*/run.json")]
+    of = {ended(run)["name"]: visits(run) for run in runs}
+    watched, entry = of["watched"], of["entry"]
+    assert [phase for phase, _ in watched] == [phase for phase, _ in entry]
+    for phase in ("forward", "backward"):
+        usual = [
+            statistics.median(seconds for name, seconds in one if name == phase)
+            for one in (watched, entry)
+        ]
+        assert usual[0] > 0.01 and usual[1] == pytest.approx(usual[0], rel=0.01)
 
 
 @pytest.mark.full
@@ -321,6 +361,19 @@ def test_two_ranks_are_one_run(tmp_path: Path, framework: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("ending", ["raise", "term", "kill"])
+@pytest.mark.parametrize("framework", OF_RANKS)
+def test_two_ranks_that_end_badly_are_one_run(tmp_path: Path, framework: str, ending: str) -> None:
+    done = train(tmp_path, framework, ending, ranks=2)
+    # Lightning has a handler for SIGTERM: it ends the training as usual.
+    assert bool(done.returncode) != ("lightning" in framework and ending == "term")
+    run = ended(processes.only_run(tmp_path))
+    assert run["ranks"] == 2
+    assert run["status"] in (("failed",) if ending == "raise" else ("failed", "killed"))
+    assert 2 <= run["steps"] <= 3  # torchrun ends the slower rank
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_training_that_raises_has_failed(tmp_path: Path, framework: str) -> None:
     done = train(tmp_path, framework, "raise")
@@ -349,18 +402,20 @@ def test_a_training_that_is_ended_by_a_signal_is_kept(
 @pytest.mark.full
 @pytest.mark.parametrize("ending", ["raise", "term", "kill"])
 @pytest.mark.parametrize("framework", ["hf", "lightning"])
+@pytest.mark.parametrize("ranks", [0, 2])
 def test_a_training_that_goes_on_from_a_checkpoint_is_another_attempt(
-    tmp_path: Path, framework: str, ending: str
+    tmp_path: Path, framework: str, ending: str, ranks: int
 ) -> None:
-    train(tmp_path, framework, "alone", ending)
+    train(tmp_path, framework, "alone", ending, ranks=ranks)
     folder = processes.only_run(tmp_path)
     before = ended(folder)["steps"]
-    (watched,) = left(train(tmp_path, framework, "alone", "resume", resume=folder))
+    watched = left(train(tmp_path, framework, "alone", "resume", ranks=ranks, resume=folder))[0]
     run = ended(processes.only_run(tmp_path))
-    assert run["status"] == "finished" and watched["steps"] == STEPS
+    steps = 2 * EPOCHS if ranks else STEPS
+    assert run["status"] == "finished" and watched["steps"] == steps
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     # The second trains the second epoch once more.
-    assert [attempt["steps"] for attempt in report["attempts"]] == [before, STEPS // EPOCHS]
+    assert [attempt["steps"] for attempt in report["attempts"]] == [before, steps // EPOCHS]
 
 
 @pytest.mark.full
