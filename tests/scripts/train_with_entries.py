@@ -537,6 +537,7 @@ def main() -> None:
     WHAT.update(sys.argv[3:])
     train = globals()[name]
     if "beside" in WHAT:
+        train(folder, False, False)  # the first training of a process is slower
         pace()
     if "early" in WHAT:  # the entry is imported before the framework
         import probe.integrations.lightning as _entry  # noqa: F401

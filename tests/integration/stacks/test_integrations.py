@@ -40,6 +40,7 @@ PACKAGES = {
     "sentence_transformers": "datasets",
 }  # the others are called as their entry is
 PATHS = {"best_model_checkpoint"}
+PACED_S = 0.01  # longer are visits in which modules take the time that is set
 TIMES = re.compile("phasewatt/|runtime|per_second")
 
 
@@ -174,10 +175,12 @@ def test_an_entry_records_what_watch_does(tmp_path: Path, framework: str) -> Non
     assert [phase for phase, _ in watched] == [phase for phase, _ in entry]
     for phase in ("forward", "backward"):
         usual = [
-            statistics.median(seconds for name, seconds in one if name == phase)
+            statistics.median(
+                seconds for name, seconds in one if name == phase and seconds > PACED_S
+            )
             for one in (watched, entry)
         ]
-        assert usual[0] > 0.01 and usual[1] == pytest.approx(usual[0], rel=0.01)
+        assert usual[1] == pytest.approx(usual[0], rel=0.01), phase
 
 
 @pytest.mark.full
