@@ -365,12 +365,13 @@ def test_two_ranks_are_one_run(tmp_path: Path, framework: str) -> None:
 @pytest.mark.parametrize("framework", OF_RANKS)
 def test_two_ranks_that_end_badly_are_one_run(tmp_path: Path, framework: str, ending: str) -> None:
     done = train(tmp_path, framework, ending, ranks=2)
-    # Lightning has a handler for SIGTERM: it ends the training as usual.
-    assert bool(done.returncode) != ("lightning" in framework and ending == "term")
+    # Lightning has a handler for SIGTERM: it ends the training as usual, some batches later.
+    handled = "lightning" in framework and ending == "term"
+    assert bool(done.returncode) != handled
     run = ended(processes.only_run(tmp_path))
     assert run["ranks"] == 2
     assert run["status"] in (("failed",) if ending == "raise" else ("failed", "killed"))
-    assert 2 <= run["steps"] <= 3  # torchrun ends the slower rank
+    assert 2 <= run["steps"] <= 3 + handled  # torchrun ends the slower rank
 
 
 @pytest.mark.full
