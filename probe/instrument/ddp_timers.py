@@ -23,6 +23,7 @@ RATE = 10  # one step in so many is timed; torch's default is 100
 ADDINGS, BETWEEN = 12, 3  # timed, and reductions from one to the next
 SPARED = 20_000  # asking DDP takes 0.1 ms: so many times as long nothing is asked,
 SPARED_FIRST, FIRST = 4000, 20  # less at first, so that a short run has some answers
+WARMING = 2 * REDUCTIONS_WARM_UP  # asked at most, as often as possible, until DDP is warm
 ADDED_BYTES = 128 << 20  # at most, each time; for larger models scaled up
 
 
@@ -53,8 +54,10 @@ class DdpTimers:
         timers = module._get_ddp_logging_data()
         took_ns = time.thread_time_ns() - began_ns
         self._asked += 1
-        self._due_ns = now_ns + took_ns * (SPARED if self._asked > FIRST else SPARED_FIRST)
         step = int(timers.get("iteration", -1))
+        if step <= REDUCTIONS_WARM_UP and self._asked <= WARMING:
+            return  # asking is slow while it is cold, too: that must not defer the next one
+        self._due_ns = now_ns + took_ns * (SPARED if self._asked > FIRST else SPARED_FIRST)
         busy = int(timers.get("backward_comm_time", 0))
         if step == self._seen or step <= REDUCTIONS_WARM_UP or busy <= 0:
             return

@@ -476,7 +476,11 @@ def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
         page.wait_for_selector(".js-plotly-plot .main-svg")
         body = page.inner_text("main")
         assert "Rank 2 is the slowest" in body
-        assert "exposed + contention" in body and "DDP's timers" in body
+        costs = page.locator(
+            "section.card", has=page.get_by_role("heading", name="Communication", exact=True)
+        ).inner_text()
+        assert "exposed + contention" in costs
+        assert "DDP's timers" in costs
         assert all(f"gpu{gpu}" in body for gpu in range(4))
         with page.expect_download() as told:
             page.locator(

@@ -60,7 +60,7 @@ def main() -> None:
     with probe.watch(name="ranked", devices=asked) as run:
         if meets and options.late:
             dist.init_process_group("gloo")
-        print(f"RUN {run.path}", flush=True)
+        print(f"RUN {run.path}\n", end="", flush=True)  # in one write, as ranks share the pipe
         train(run, options, draw)
     if drawn:
         rig.set_power(local, 60.0)
@@ -134,7 +134,7 @@ def train(run: Any, options: Any, draw: Any) -> None:
         draw("rest", 4)
         steps += 1
         run.log(loss=loss, samples=len(x))
-    print(f"STEPS {steps}", flush=True)
+    print(f"STEPS {steps}\n", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -90,7 +90,19 @@ def test_asking_is_spared() -> None:
     ring, ddp = Ring(), Ddp()
     ddp.computes_s = 0.002
     steps(ring, ddp, 200, 1)
-    assert ddp.asked == 1  # the steps are over before it is due again
+    # The steps are over before it is due again.
+    assert ddp.asked == REDUCTIONS_WARM_UP + 1
+    assert ring.number(CommCode.BUSY) == 1
+
+
+def test_asking_is_spared_where_nothing_is_reduced() -> None:
+    ring, ddp = Ring(), Ddp()
+    ddp.computes_s = 0.002
+    timers = DdpTimers(ring)  # type: ignore[arg-type]
+    timers.follow(ddp)
+    for _ in range(200):
+        timers.poll(1)
+    assert ddp.asked == ddp_timers.WARMING + 1
 
 
 def test_who_was_kept_waiting_is_asked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
