@@ -1,6 +1,6 @@
 """The promises of the project, by area; each with how it is shown at full size."""
 
-from . import dashboards, export, gains, joules, multi_rank, recording, training
+from . import dashboards, entries, export, gains, joules, multi_rank, recording, training
 from .figures import Figure, Item
 
 ITEMS = [
@@ -11,6 +11,7 @@ ITEMS = [
     *gains.ITEMS,
     *dashboards.ITEMS,
     *multi_rank.ITEMS,
+    *entries.ITEMS,
 ]
 
 __all__ = ["ITEMS", "Figure", "Item"]

@@ -27,6 +27,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import probe
+from benchmarks.harness.results import save
 
 BATCH, LOG_EVERY, SETTLE, EPOCH = 8, 10, 20, 20
 
@@ -206,6 +207,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
+    lines = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         with probe.watch(dir=folder / "runs"):
@@ -236,6 +238,8 @@ def main() -> None:
                     f"{framework.__name__}: {sum(hooks.values()):.1f} µs in hooks a step ({each}), "
                     f"CPU {mean * 1e6:+.0f} ± {bound * 1e6:.0f} µs on {step * 1e3:.1f} ms"
                 )
+                lines.append({"framework": framework.__name__, "us": round(sum(hooks.values()), 2)})
+    save("cost/entries", {"lines": lines})
 
 
 if __name__ == "__main__":
