@@ -138,12 +138,12 @@ def test_an_array_that_is_requeued_twice_is_the_sum_of_its_attempts(tmp_path: Pa
         for name in NODES:  # a node's cards were metered for the same time, and no longer than it
             seconds = [joules[f"{name}/gpu{gpu}"] / watts for gpu, watts in enumerate(WATTS)]
             assert max(seconds) - min(seconds) < 2 * PERIOD_S
-            assert max(seconds) < report["run"]["duration_s"] + PERIOD_S
+            assert max(seconds) < report["run"]["duration_s"] + 2 * PERIOD_S
         everything += sum(joules.values())
         assert row["steps"] == STEPS or row["status"] == "killed"
     sums = processes.probe(tmp_path, "ls", "--job", "4711", "--by", "account", "--json")
-    (whole,) = json.loads(sums.stdout)
-    assert whole["energy_j"] == pytest.approx(everything, rel=1e-6)
+    whole = json.loads(sums.stdout)["all"]
+    assert (whole["runs"], whole["measured_j"]) == (9, pytest.approx(everything, rel=1e-6))
 
 
 ENDS = {
