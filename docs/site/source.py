@@ -66,7 +66,8 @@ def _relinked(link: re.Match[str], file: str, folder: Path) -> str:
     path = INSTEAD.get(path, path)
     here = PurePosixPath(PAGES[file]).parent
     if path in PAGES:
-        return f"[{text}]({os.path.relpath(PAGES[path], here)}.md{hash_}{anchor})"
+        target = os.path.relpath(f"{PAGES[path]}.md", here)
+        return f"[{text}]({target}{hash_}{anchor})"
     if path.endswith(IMAGES):
         copy = folder / "images" / Path(path).name
         copy.parent.mkdir(parents=True, exist_ok=True)

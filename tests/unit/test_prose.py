@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     {
         *ROOT.glob("*.md"),
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
         *(f for top in ("probe", "optimizers", "exporters") for f in (ROOT / top).rglob("*.md")),
         *(ROOT / name for name in ("tests/README.md", "examples/fleet/README.md")),
     }
