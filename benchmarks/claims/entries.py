@@ -8,16 +8,22 @@ from benchmarks.harness.results import read
 
 from .figures import WATCHING, Figure, Item, benchmark, call, tests
 
+_TRAININGS = "tests/integration/stacks/test_integrations.py"
 _OLDEST = "make test-oldest: the entries under the oldest releases of their frameworks"
 
 
 def entries() -> Iterator[Figure]:
     call(["make", ".venv/.frameworks"])
     yield from tests(
-        "tests/integration/stacks/test_integrations.py",
+        "-n",
+        "2",
+        "-m",
+        "not alone",
+        _TRAININGS,
         "tests/unit/probe/integrations",
         "tests/unit/test_docs.py",
     )
+    yield from tests("-m", "alone", _TRAININGS)
     done = call(["make", "test-oldest"])
     yield Figure(_OLDEST, f"exit {done.returncode}", done.returncode == 0)
     benchmark("cost.entries")
@@ -50,7 +56,7 @@ ITEMS = [
         (
             *WATCHING,
             "probe/integrations",
-            "tests/integration/stacks/test_integrations.py",
+            _TRAININGS,
             "tests/scripts/train_with_entries.py",
             "benchmarks/cost/entries.py",
         ),
