@@ -1,4 +1,4 @@
-"""Join the run of ``probe run`` when this process begins to train.
+"""Join the run of ``probe run`` when this process begins to train, and be there for a Trainer.
 
 Loaded by path from the boot ``sitecustomize``, standard library only. Three
 one-shot wrappers wait for the first sign of training; each puts the original back.
@@ -19,6 +19,7 @@ from typing import Any
 
 _armed_in = 0  # the process that was armed last
 _hooked = False  # forks are followed
+_REPORTERS = "transformers.integrations.integration_utils"  # what `report_to` can name
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # probe's own folder
 
 
@@ -27,16 +28,25 @@ def arm() -> None:
     if "torch" in sys.modules:
         _wait_for_training(sys.modules["torch"])
     else:
-        sys.meta_path.insert(0, _TorchFinder())
+        sys.meta_path.insert(0, _Finder("torch", _wait_with_torch))
+    sys.meta_path.insert(0, _Finder(_REPORTERS, _offer_callback))
 
 
-class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds nothing itself; sees torch being found and wraps its loader."""
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: sees a module being found and wraps its loader.
+
+    Args:
+        name: of the module.
+        imported: called with the module, once.
+    """
+
+    def __init__(self, name: str, imported: Callable[[Any], None]):
+        self._name, self._imported = name, imported
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torch":
+        if name != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -47,13 +57,34 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         def exec_module(module: ModuleType) -> None:
             execute(module)
             try:
-                _note_torch()
-                _wait_for_training(module)
+                self._imported(module)
             except Exception as error:
                 _say(f"phases are not recorded: {error}")
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+def _wait_with_torch(torch: Any) -> None:
+    _note_torch()
+    _wait_for_training(torch)
+
+
+def _offer_callback(reporters: Any) -> None:
+    """Let a Trainer be asked for ours by its name, ``report_to=["phasewatt"]``."""
+
+    class PhasewattCallback:
+        """Becomes the entry's, which is imported only if a Trainer makes one."""
+
+        def __new__(cls) -> Any:
+            _load_probe()
+            from probe.integrations import hf
+
+            return hf.PhasewattCallback()
+
+    names = getattr(reporters, "INTEGRATION_TO_CALLBACK", None)
+    if isinstance(names, dict):
+        names.setdefault("phasewatt", PhasewattCallback)
 
 
 def _note_torch() -> None:

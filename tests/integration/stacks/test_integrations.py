@@ -458,6 +458,43 @@ def test_two_entries_of_one_trainer_count_once(tmp_path: Path) -> None:
     assert run["steps"] == STEPS and run["logged"]["tokens"] == watched["tokens"]
 
 
+REPORTS_TO = """
+import sys
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+
+sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64}
+texts = [{"input_ids": line, "labels": line} for line in torch.randint(64, (32, 16))]
+Trainer(
+    LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, num_attention_heads=2, **sizes)),
+    TrainingArguments("out", max_steps=4, use_cpu=True, disable_tqdm=True, report_to=NAMES),
+    train_dataset=texts,
+).train()
+print("imported" if "probe.integrations.hf" in sys.modules else "not imported")
+"""
+
+
+@pytest.mark.parametrize("names", [["phasewatt"], []])
+def test_below_probe_run_a_trainer_knows_the_name(tmp_path: Path, names: list[str]) -> None:
+    """The script itself imports nothing of ours."""
+    need("transformers")
+    script = processes.write(tmp_path / "fine_tune.py", REPORTS_TO.replace("NAMES", repr(names)))
+    done = subprocess.run(
+        [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
+        env=processes.environment(tmp_path / "runs") | {"DS_ACCELERATOR": "cpu"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert ("imported" if names else "not imported") in done.stdout.splitlines()
+    run = ended(processes.only_run(tmp_path))
+    assert (run["name"], run["status"], run["steps"]) == ("fine_tune", "finished", 4)
+    assert ("trainer" in (run.get("config") or {})) is bool(names)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_below_probe_run_it_is_that_run(tmp_path: Path, framework: str) -> None:
