@@ -1,7 +1,8 @@
-"""Join the run of ``probe run`` when this process begins to train, and be there for a Trainer.
+"""Join the run of ``probe run`` when this process begins to train.
 
 Loaded by path from the boot ``sitecustomize``, standard library only. Three
 one-shot wrappers wait for the first sign of training; each puts the original back.
+Transformers' Trainer learns the name of our callback, which is imported only if it is asked for.
 """
 
 from __future__ import annotations
