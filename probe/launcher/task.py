@@ -14,13 +14,14 @@ from ..session.jobs.job import Job
 from ..session.jobs.tasks import TASK, RunNote
 from ..store.files import read_fields
 from ..store.layout import runs_dir
-from ..store.runs import status_file
+from ..store.runs import status_file, status_files
 from .closing import SEAL_S, import_early, print_end, say
 from .pass_through import pass_through
 from .script import script_environment
 
 _POLL_S = 0.05
 _IMPORTS_AFTER_S = 3.0  # when the script has started
+_OTHERS_S, _OTHERS_KILLED_S = 5.0, 1.0  # a batch system that ends a job gives it little time
 _NOTHING = (
     "no PyTorch training was seen in this task, and nothing was recorded: of a job with several "
     "tasks, trainings are recorded (`with probe.watch():` around anything else)"
@@ -61,7 +62,8 @@ def run_task(
         raise UsageError(f"cannot run {command[0]!r}: {error.strerror}") from None
     if note is not None:
         try:
-            _finish(note.runs(), quiet=quiet or not first)
+            others_s = _OTHERS_KILLED_S if code < 0 else _OTHERS_S
+            _finish(note.runs(), quiet=quiet or not first, others_s=others_s)
         except (Exception, KeyboardInterrupt) as error:
             with contextlib.suppress(Exception):
                 say(f"no report: {type(error).__name__}: {error}")
@@ -69,19 +71,33 @@ def run_task(
     return code
 
 
-def _finish(runs: Sequence[Path], *, quiet: bool) -> None:
-    """Wait for the ends of the runs, and print them."""
+def _finish(runs: Sequence[Path], *, quiet: bool, others_s: float) -> None:
+    """Wait for the ends of the runs, and print them.
+
+    Args:
+        quiet: print nothing.
+        others_s: how long other hosts' recorders are waited for, once this host's has ended.
+    """
     deadline_s = time.monotonic() + SEAL_S
     for run in runs:
-        while (sealed := _is_sealed(run)) is False and time.monotonic() < deadline_s:
-            time.sleep(_POLL_S)
+        sealed = _await_seals([status_file(run)], deadline_s)
         if not quiet:
+            _await_seals(status_files(run), min(deadline_s, time.monotonic() + others_s))
             print_end(run, sealed=sealed)
     if not runs and not quiet:
         say(_NOTHING)
 
 
-def _is_sealed(run: Path) -> bool:
-    """Whether this node's recorder has closed the run's files, or there is none any more."""
-    fields = read_fields(status_file(run))
+def _await_seals(files: Sequence[Path], deadline_s: float) -> bool:
+    """Wait until recorders have closed the run's files, or are gone; whether all have in time."""
+    while not all(map(_is_sealed, files)):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _is_sealed(status: Path) -> bool:
+    """Whether a host's recorder has closed the run's files, or there is none any more."""
+    fields = read_fields(status)
     return fields is None or fields.get("status") != RunStatus.RUNNING

@@ -76,6 +76,11 @@ def status_file(run: Path) -> Path:
     return guest if guest.exists() else run / layout.RUN_FILE
 
 
+def status_files(run: Path) -> list[Path]:
+    """The same of all hosts that have begun."""
+    return [run / layout.RUN_FILE, *run.glob("node-*/node.json")]
+
+
 def _join(run: Path, value: RunFields) -> None:
     """Another rank made the run; the first of each further host says when that host began."""
     home = files.read_run_file(run)

@@ -86,6 +86,7 @@ def test_four_tasks_on_two_nodes_are_one_run(slurm: dict[str, str], tmp_path: Pa
     (log,) = logs(submitted(slurm, tmp_path), 1, "probe report")
     block = log[log.index("-- phasewatt") :].strip().splitlines()
     assert len(block) <= 8 and block[0].startswith("-- phasewatt: Slurm job ")
+    assert "finished" in block[-2] and "4 ranks" in block[-2]
     run = processes.only_run(tmp_path)
     report = json.loads(processes.probe(tmp_path, "report", "latest", "--format", "json").stdout)
     assert (report["run"]["ranks"], report["run"]["steps"]) == (4, STEPS)

@@ -93,6 +93,7 @@ def test_torchrun_in_the_task_of_each_node_is_one_run(tmp_path: Path) -> None:
     assert (report["run"]["ranks"], report["run"]["steps"]) == (2, STEPS)
     assert {host["host"] for host in report["hosts"]} == {"n0", "n1"}
     assert "-- phasewatt: Slurm job 4711" in first and "-- phasewatt" not in second
+    assert "finished" in first.strip().splitlines()[-2]  # on both hosts
 
 
 def test_a_batch_script_is_one_process_though_its_job_has_several_tasks(tmp_path: Path) -> None:
