@@ -7,7 +7,7 @@ and ``term`` end its process by a signal, ``resume`` goes on from its last check
 PROBE_RESUMED, ``caught`` catches the failure and trains again, ``planted`` makes what an entry
 calls raise (with ``begin`` its first call), ``registry`` names the entry in ``report_to``,
 ``alone`` leaves out the training without it, ``early``: the entry is imported before its framework,
-``beside``: ``probe.watch()`` records the training without it, and modules take a time that is set.
+``beside``: ``probe.watch()`` records the training without it, and models take PACE_S a phase.
 Prints as JSON what each training left.
 """
 
@@ -535,9 +535,8 @@ def pace() -> None:
         if depth or not torch.is_grad_enabled():
             return
         spin(PACE_S)
-        values = output.values() if isinstance(output, dict) else output
-        values = values if isinstance(values, (tuple, list, type({}.values()))) else [values]
-        for value in values:
+        values = list(output.values()) if isinstance(output, dict) else output
+        for value in values if isinstance(values, (tuple, list)) else [values]:
             if isinstance(value, torch.Tensor) and value.requires_grad:
                 value.register_hook(lambda _gradient: spin(PACE_S))
                 break

@@ -22,11 +22,7 @@ from probe.cli.main import command_names, full_parser
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("probe", "optimizers", "exporters", "dashboard", "docs", "examples", "benchmarks", "tests")
 MARKDOWN = sorted({*ROOT.glob("*.md"), *(f for top in CODE for f in (ROOT / top).rglob("*.md"))})
-PUBLIC = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "frameworks").glob("*.md")),
-]
+PUBLIC = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 SETUP = """
 import torch

@@ -458,6 +458,21 @@ def test_two_entries_of_one_trainer_count_once(tmp_path: Path) -> None:
     assert run["steps"] == STEPS and run["logged"]["tokens"] == watched["tokens"]
 
 
+def below_probe_run(
+    tmp_path: Path, *script: str, where: Path = processes.ROOT
+) -> subprocess.CompletedProcess[str]:
+    """A script of Python's, started by `probe run`."""
+    return subprocess.run(
+        [sys.executable, "-m", "probe", "run", "--", sys.executable, *script],
+        env=processes.environment(tmp_path / "runs") | {"DS_ACCELERATOR": "cpu"},
+        cwd=where,
+        capture_output=True,
+        text=True,
+        timeout=processes.HUNG_S,
+        check=False,
+    )
+
+
 REPORTS_TO = """
 import sys
 import torch
@@ -479,15 +494,7 @@ def test_below_probe_run_a_trainer_knows_the_name(tmp_path: Path, names: list[st
     """The script itself imports nothing of ours."""
     need("transformers")
     script = processes.write(tmp_path / "fine_tune.py", REPORTS_TO.replace("NAMES", repr(names)))
-    done = subprocess.run(
-        [sys.executable, "-m", "probe", "run", "--", sys.executable, str(script)],
-        env=processes.environment(tmp_path / "runs") | {"DS_ACCELERATOR": "cpu"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=processes.HUNG_S,
-        check=False,
-    )
+    done = below_probe_run(tmp_path, str(script), where=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert ("imported" if names else "not imported") in done.stdout.splitlines()
     run = ended(processes.only_run(tmp_path))
@@ -500,15 +507,7 @@ def test_below_probe_run_a_trainer_knows_the_name(tmp_path: Path, names: list[st
 def test_below_probe_run_it_is_that_run(tmp_path: Path, framework: str) -> None:
     need(PACKAGES.get(framework, framework))
     script = ["-m", "tests.scripts.train_with_entries", framework, str(tmp_path), "alone"]
-    done = subprocess.run(
-        [sys.executable, "-m", "probe", "run", "--", sys.executable, *script],
-        env=processes.environment(tmp_path / "runs") | {"DS_ACCELERATOR": "cpu"},
-        cwd=processes.ROOT,
-        capture_output=True,
-        text=True,
-        timeout=processes.HUNG_S,
-        check=False,
-    )
+    done = below_probe_run(tmp_path, *script)
     (watched,) = left(done)
     run = ended(processes.only_run(tmp_path))
     assert run["status"] == "finished"
