@@ -15,15 +15,17 @@ from pathlib import Path
 from ..clock import MACHINE_CLOCK
 from ..errors import StoreError
 from ..ring.reader import RingReader
-from ..store.layout import lease_path, node_name
+from ..store.layout import RUN_FILE, lease_path, node_name
 from ..store.members import Member, read_members
 from ..store.processes import boot_id, is_alive
 from ..store.segments import seal_segment
+from ..units import NS_PER_S
 from .drain import RingDrain
 from .pipeline.storage import StorageStage
 from .spawn import claim, current_epoch, sign, signed
 
 _UNSIGNED_S = 60.0  # a recorder that has not signed its lease by then is no more
+_UNUSED_S = 60.0  # a recorder drains its rings more often; its process may be in another container
 
 
 def collect(run: Path) -> int:
@@ -56,18 +58,26 @@ def collect(run: Path) -> int:
     return removed
 
 
-def abandoned(folder: Path, kept: Iterable[Path]) -> list[Path]:
-    """Rings in ``folder`` of this user's dead processes, without those ``kept``."""
-    keep = set(kept)
-    paths = []
+def abandoned(folder: Path) -> list[tuple[Path, Path | None]]:
+    """Rings in ``folder`` of this user's dead processes that nobody has drained for a minute.
+
+    Returns:
+        Of each its path and its run's directory, None if there is no such run (any more).
+    """
+    found = []
     for path in sorted(folder.glob(f"phasewatt-{os.getuid()}-*.ring")):
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(StoreError, OSError):
+            status = path.lstat()
             ring = RingReader(path, read_only=True)
-            pid, ticks = ring.pid, ring.start_ticks
+            pid, ticks, run, drained_ns = ring.pid, ring.start_ticks, ring.run, ring.heartbeat_ns
             ring.close()
-            if path not in keep and not is_alive(pid, ticks):
-                paths.append(path)
-    return paths
+            unused_s = min(
+                time.time() - status.st_mtime, (MACHINE_CLOCK.now_ns() - drained_ns) / NS_PER_S
+            )
+            if status.st_uid == os.getuid() and unused_s > _UNUSED_S and not is_alive(pid, ticks):
+                is_there = run is not None and (run / RUN_FILE).is_file()
+                found.append((path, run if is_there else None))
+    return found
 
 
 def _lives(run: Path, members: Iterable[Member]) -> bool:

@@ -2,7 +2,7 @@
 
 ::
 
-    0     header   (HEADER, then the words below)
+    0     header   (HEADER, then the words below, then the run's directory: u16 length, utf-8)
     4096  names    (u16 code, u16 length, utf-8)*   ends at length 0
     69632 slots    capacity × 32 bytes
 
@@ -32,6 +32,8 @@ SEALED = 144  # u64, reader: 1 once the run is sealed on disk, 2 if the disk ref
 EPOCH = 152  # u64, reader: fencing number of the recorder that drains
 READER_PID = 160  # u64, reader
 HELD = 168  # u64, reader: 1 while the disk refuses what is recorded
+RUN = 256  # writer: the directory of the run; length 0 where it is unknown
+LENGTH = struct.Struct("<H")
 
 NAMES = 4096
 NAMES_BYTES = 65536

@@ -173,6 +173,19 @@ class RingReader:
         return self._word(layout.EPOCH)
 
     @property
+    def heartbeat_ns(self) -> int:
+        """When a recorder drained it last; 0 before the first time."""
+        return self._word(layout.HEARTBEAT)
+
+    @property
+    def run(self) -> Path | None:
+        """The directory of its run, as the writer knew it; None where it says none."""
+        (length,) = layout.LENGTH.unpack_from(self._map, layout.RUN)
+        body = layout.RUN + layout.LENGTH.size
+        where = bytes(self._map[body : min(body + length, layout.NAMES)])
+        return Path(os.fsdecode(where)) if where and b"\0" not in where else None
+
+    @property
     def dropped_unseen(self) -> int:
         """Records dropped after the last one read (no hole shows them yet)."""
         return max(0, self._word(layout.DROPPED) - self._holes_seen)

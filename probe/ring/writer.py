@@ -30,8 +30,18 @@ class RingWriter:
     offered: Callable[[], int]
     """Records offered so far, dropped ones included (modulo 2³²)."""
 
-    def __init__(self, path: Path, *, capacity: int = layout.MAIN_CAPACITY, start_ticks: int = 0):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        capacity: int = layout.MAIN_CAPACITY,
+        start_ticks: int = 0,
+        run: Path | None = None,
+    ):
         """Preallocate ``path`` (a power-of-two ``capacity`` of slots) and map it.
+
+        Args:
+            run: the directory of the run, so that whoever finds the ring knows where it belongs.
 
         Raises:
             StoreError: no space, or no right to write there.
@@ -68,6 +78,11 @@ class RingWriter:
             start_ticks,
             threading.get_native_id(),
         )
+        where = os.fsencode(run.absolute()) if run is not None else b""
+        if layout.RUN + layout.LENGTH.size + len(where) <= layout.NAMES:
+            body = layout.RUN + layout.LENGTH.size
+            layout.LENGTH.pack_into(self._map, layout.RUN, len(where))
+            self._map[body : body + len(where)] = where
         self.slots = Slots(self._map, capacity)
         self.write, self.write_at = self.slots.write, self.slots.write_at
         self.offered = self.slots.offered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -55,13 +56,16 @@ class RingPlace:
         """
         capacity = self._affordable(capacity)
         name = f"{self.prefix}{label}_{self._pid}_{self._ordinal}.ring"
+        create = functools.partial(
+            RingWriter, capacity=capacity, start_ticks=self._ticks, run=self._run
+        )
         try:
-            return RingWriter(self.folder / name, capacity=capacity, start_ticks=self._ticks)
+            return create(self.folder / name)
         except StoreError:
             if self.folder != SHARED_MEMORY or label != "main":
                 raise
         self.folder = self._local()
-        return RingWriter(self.folder / name, capacity=capacity, start_ticks=self._ticks)
+        return create(self.folder / name)
 
     def _affordable(self, capacity: int) -> int:
         """At most a 64th of what is free: NCCL and data loaders live there too."""

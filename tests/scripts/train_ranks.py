@@ -30,6 +30,7 @@ WATTS = {"forward": 400.0, "backward": 500.0, "rest": 150.0}
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--until", metavar="FILE", help="ends early, once there is this file")
     parser.add_argument("--engine", default="ddp")
     parser.add_argument("--devices", type=int)
     parser.add_argument("--late", action="store_true", help="join the group inside the watch")
@@ -108,7 +109,8 @@ def train(run: Any, options: Any, draw: Any) -> None:
     dies = options.die is not None and rank == 1 and left > 0
     steps = checkpoints = 0
     while True:
-        went_on.fill_(float(time.monotonic() < end))
+        over = time.monotonic() >= end or (options.until and os.path.exists(options.until))
+        went_on.fill_(float(not over))
         if dist.is_initialized():
             dist.all_reduce(went_on, dist.ReduceOp.MIN)
         if not went_on.item():

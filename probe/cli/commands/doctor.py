@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.metadata
 import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -57,21 +56,29 @@ def run(options: argparse.Namespace) -> int:
 def fix(directory: Path) -> tuple[int, int]:
     """Collect the rings of dead processes.
 
+    Runs in other directories keep what is theirs: their rings say where they belong.
+
     Returns:
-        How many were read into runs of ``directory``, and how many belonged to none of them.
+        How many were read into their runs, and how many belonged to no run that there is.
     """
     from ...recorder.collect import abandoned, collect
 
-    collected = 0
-    kept: list[Path] = []
-    for run in list_runs(directory):
-        with contextlib.suppress(OSError, ProbeError):
-            collected += collect(run)
-        kept += [path for member in read_members(run) for path in member.ring_paths(run)]
-    rest = abandoned(SHARED_MEMORY, kept)
-    for path in rest:
+    runs = list_runs(directory)
+    collected = sum(_collected(run, collect) for run in runs)
+    kept = {path for run in runs for member in read_members(run) for path in member.ring_paths(run)}
+    rest = [(path, run) for path, run in abandoned(SHARED_MEMORY) if path not in kept]
+    collected += sum(_collected(run, collect) for run in {run for _, run in rest if run})
+    unknown = [path for path, run in rest if run is None]
+    for path in unknown:
         path.unlink(missing_ok=True)
-    return collected, len(rest)
+    return collected, len(unknown)
+
+
+def _collected(run: Path, collect: Callable[[Path], int]) -> int:
+    try:
+        return collect(run)
+    except (OSError, ProbeError):
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import processes
 from tests.fakes.prometheus_server import needs_prometheus, query, wait_for
-from tests.fakes.two_host_job import ended, job, needs_hosts
+from tests.fakes.two_host_job import Node, ended, job, needs_hosts
 
 pytestmark = [pytest.mark.paced, needs_hosts]
-LATE_S = 8
+LATE_S = 8  # an agent sends in batches: of the last seconds the central store knows a part
 WINDOW_S = 20  # what is scraped may be a second older at one end of it than at the other
+WATTS = f"sum by (instance) (deriv(phasewatt_gpu_energy_joules_total[{WINDOW_S}s]))"
 FLEET = processes.ROOT / "examples/fleet"
 
 
@@ -41,7 +41,9 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
             )
         )
         extra = {"PROBE_PROMETHEUS": "0.0.0.0:9400", "PROBE_TOKEN": "secret"}
-        with job(tmp_path, "--seconds", "58", extra=extra) as nodes:
+        stop = tmp_path / "stop"
+        words = ("--seconds", str(processes.HUNG_S), "--until", str(stop))
+        with job(tmp_path, *words, extra=extra) as nodes:
             (here / "nodes.json").write_text(
                 json.dumps([{"targets": [f"{node.host.address}:9400" for node in nodes]}])
             )
@@ -58,32 +60,37 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
             assert processes.wait_until(
                 lambda: len(query(base, 'up{job="phasewatt",cluster="here"} == 1')) == 2, 60
             )
-            watts = f"sum by (instance) (deriv(phasewatt_gpu_energy_joules_total[{WINDOW_S}s]))"
-            assert processes.wait_until(lambda: len(query(base, watts)) == 2)
-            time.sleep(WINDOW_S + 12)  # the seconds that are looked at are of the training alone
-            # An agent sends in batches: of the last seconds the central store knows a part.
-            for row in query(base, watts, ago_s=LATE_S):
-                node = next(
-                    n
-                    for n in nodes
-                    if n.host.address == row["metric"]["instance"].partition(":")[0]
-                )
-                shown = float(row["value"][1])
-                now = max(
-                    node.rig.gpu(gpu).tape[node.rig.gpu(gpu).tape_count - 1].time_ns
-                    for gpu in range(2)
-                )
-                then = now - LATE_S * 10**9
-                true = sum(
-                    node.rig.true_energy_j(gpu, then - WINDOW_S * 10**9, then) for gpu in range(2)
-                )
-                # A recorder on a busy machine is some seconds late; a lost GPU would be half.
-                assert shown == pytest.approx(true / WINDOW_S, rel=0.25)
+            # Recorders and agents on a busy machine are seconds late now and then, not always.
+            seen: list[list[tuple[float, float]]] = []
+            assert processes.wait_until(lambda: agree(seen, base, nodes), 150), seen
+            stop.touch()
             ended(tmp_path, nodes)
     finally:
         for process in reversed(started):
             process.kill()
             process.wait(timeout=processes.HUNG_S)
+
+
+def agree(seen: list[list[tuple[float, float]]], base: str, nodes: list[Node]) -> bool:
+    """Whether the central store shows both hosts' power as it was; (shown, true) goes to ``seen``.
+
+    Both cards of a host draw much, so that without one of them it would be half.
+    """
+    rows = query(base, WATTS, ago_s=LATE_S)
+    shown = {row["metric"]["instance"].partition(":")[0]: float(row["value"][1]) for row in rows}
+    if set(shown) != {node.host.address for node in nodes}:
+        return False
+    seen.append([(shown[node.host.address], true_watts(node)) for node in nodes])
+    return all(watts == pytest.approx(true, rel=0.1) and true > 300 for watts, true in seen[-1])
+
+
+def true_watts(node: Node) -> float:
+    """What a host's two cards drew in the window that is asked for."""
+    tapes = (node.rig.gpu(gpu) for gpu in range(2))
+    now_ns = max(card.tape[card.tape_count - 1].time_ns for card in tapes)
+    then_ns = now_ns - LATE_S * 10**9
+    begin_ns = then_ns - WINDOW_S * 10**9
+    return sum(node.rig.true_energy_j(gpu, begin_ns, then_ns) for gpu in range(2)) / WINDOW_S
 
 
 def prometheus(folder: Path, name: str, port: int, *options: str) -> subprocess.Popen[bytes]:

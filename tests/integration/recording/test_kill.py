@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from probe.model import RunStatus
+from probe.ring import layout
 from probe.ring.layout import Record
 from probe.store.reader import RunReader, last_sample_ns
 from tests.fakes import processes
@@ -34,6 +36,12 @@ KILLS = 100 if os.environ.get("PROVE") else 4
 COUNTED = "work"
 
 
+def turns(folder: Path) -> int:
+    """How many pairs of edges MARKER has written, by its own count."""
+    count: int = struct.unpack("<Q", (folder / "count").read_bytes()[:8])[0]
+    return count
+
+
 def work_edges(run: Path) -> int:
     reader = RunReader(run)
     (name, rows), *_ = reader.rings(0)
@@ -51,6 +59,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
     process = processes.start(MARKER, tmp_path, str(tmp_path / "count"), extra=rig.env())
     assert process.stdout is not None
     run = Path(process.stdout.readline().strip())
+    assert wait_until(lambda: turns(tmp_path) > 0)  # a busy machine may pause it before the first
     delay = random.Random(trial).choice([0.0, 0.02, 0.2, 0.6, 1.0, 1.7, 2.5])
     time.sleep(delay + random.Random(-trial - 1).uniform(0, 0.3))
     recorded = recorder_pid(run) is not None  # else it may be killed before the recorder was up
@@ -58,7 +67,7 @@ def test_kill_the_trainer_at_a_random_moment(trial: int, tmp_path: Path) -> None
     process.kill()
     process.wait()
     process.stdout.close()
-    written = struct.unpack("<Q", (tmp_path / "count").read_bytes()[:8])[0]
+    written = turns(tmp_path)
     assert RunReader(run).status in (RunStatus.RUNNING, RunStatus.KILLED)
     assert processes.status_at_end(run) is RunStatus.KILLED
     assert lost(run) == 0
@@ -138,7 +147,7 @@ def test_both_killed_the_run_still_opens_with_its_undrained_edges(tmp_path: Path
     time.sleep(0.2)
     process.kill()
     process.wait()
-    written = struct.unpack("<Q", (tmp_path / "count").read_bytes()[:8])[0]
+    written = turns(tmp_path)
     before = sorted((p, p.stat().st_mtime_ns) for p in run.rglob("*"))
     assert RunReader(run).status is RunStatus.KILLED
     edges = work_edges(run)
@@ -160,26 +169,54 @@ def rings_of(run: Path) -> list[Path]:
     return list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*"))
 
 
+def killed_with_its_recorder(folder: Path) -> Path:
+    """A run of which all processes are gone, and its ring in memory."""
+    process = processes.start(MARKER, folder, str(folder / "count"))
+    assert process.stdout is not None
+    with process.stdout:
+        run = Path(process.stdout.readline().strip())
+    os.kill(await_recorder(run), signal.SIGKILL)
+    process.kill()
+    process.wait()
+    return run
+
+
+def age(run: Path) -> None:
+    """As if its rings had been left two minutes ago."""
+    ago_ns = 120 * 10**9
+    for path in rings_of(run):
+        with path.open("r+b") as ring:
+            ring.seek(layout.HEARTBEAT)
+            ring.write(layout.WORD.pack(time.monotonic_ns() - ago_ns))
+        os.utime(path, ns=(time.time_ns() - ago_ns,) * 2)
+
+
 def test_doctor_removes_what_killed_jobs_left_in_memory(tmp_path: Path) -> None:
-    runs = []
-    for number in range(2):
-        process = processes.start(MARKER, tmp_path, str(tmp_path / f"count-{number}"))
-        assert process.stdout is not None
-        runs.append(Path(process.stdout.readline().strip()))
-        os.kill(await_recorder(runs[-1]), signal.SIGKILL)
-        process.kill()
-        process.wait()
+    other = tmp_path / "other"
+    other.mkdir()
+    known, unknown, recent = (killed_with_its_recorder(tmp_path) for _ in range(3))
+    elsewhere, recent_elsewhere = (killed_with_its_recorder(other) for _ in range(2))
     living = processes.start(MARKER, tmp_path, str(tmp_path / "count"))
     assert living.stdout is not None
     lives = Path(living.stdout.readline().strip())
     await_recorder(lives)
-    shutil.rmtree(runs[1])  # of this one nobody knows
+    shutil.rmtree(unknown)
+    shutil.rmtree(recent)  # a process in a container may look as dead, and use its ring
+    for run in (unknown, elsewhere):
+        age(run)
+    written = work_edges(elsewhere)
     out = processes.probe(tmp_path, "doctor", "--fix")
     assert out.returncode == 0, out.stderr
-    assert not rings_of(runs[0]) and not rings_of(runs[1]) and rings_of(lives)
-    assert out.stderr.startswith("1 rings were read into their runs, ")
+    assert [len(rings_of(run)) for run in (known, unknown, elsewhere)] == [0, 0, 0]
+    assert all(rings_of(run) for run in (recent, recent_elsewhere, lives))
+    assert re.match(r"\d+ rings were read into their runs, \d+ of unknown runs rem", out.stderr)
+    assert work_edges(elsewhere) == written > 0
+    for run in (recent, recent_elsewhere):
+        for ring in rings_of(run):
+            ring.unlink()
     living.kill()
     living.wait()
+    living.stdout.close()
     assert wait_until(lambda: sealed(lives))
 
 
