@@ -59,7 +59,7 @@ docs: $(DOCS)
 # processor's time, one by one: of these parts only the files are read that have any. Of those that share a core each
 # gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long there. Lint runs
 # beside the first part.
-# The results of every run stay in build/: tests/count_green.py.
+# The results of every run stay in build/: tests/count_green.py. What a worker wrote before it died is shown at the end.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
 MARKED = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
@@ -69,7 +69,8 @@ ALONE := -m "alone and not gpu and not full" $(call MARKED,alone)
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
 	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
-	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml || failed=$$?; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml 2>build/stderr.txt \
+	    || { failed=$$?; cat build/stderr.txt; }; \
 	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
 	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml || failed=$$?; \
 	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
