@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-COMPILED := setup.py probe/ring/native.pxd probe/recorder/spawn_thread.c $(shell grep -rl --include=*.py '^# cython:' probe)
+COMPILED := setup.py $(wildcard probe/ring/*.pxd) probe/recorder/spawn_thread.c $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
 
 .PHONY: demo test test-full test-oldest lint docs system bench gpu prove build clean

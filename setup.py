@@ -9,16 +9,17 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-HELPERS = Path("probe/ring/native.pxd")
+DECLARED = sorted(Path("probe/ring").glob("*.pxd"))
 
 
 def extension(source: Path) -> Extension:
     """Compile one module; it carries a hash of its sources (``probe/ring/stale_check.py``)."""
-    built_from = source_hash(source.read_bytes() + HELPERS.read_bytes()).hex()
+    sources = [source, *DECLARED]
+    built_from = source_hash(b"".join(path.read_bytes() for path in sources)).hex()
     return Extension(
         ".".join(source.with_suffix("").parts),
         [str(source)],
-        depends=[str(HELPERS)],
+        depends=[str(path) for path in DECLARED],
         define_macros=[("PHASEWATT_BUILT_FROM", f'"{built_from}"')],
         extra_compile_args=["-g0", "-fno-plt"],
         optional=True,

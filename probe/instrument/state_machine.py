@@ -26,11 +26,14 @@ from ..ring.stale_check import refuse_stale
 
 if cython.compiled:
     from cython.cimports.probe.ring.native import BUILT_FROM, address, get_ident, monotonic_ns
+    from cython.cimports.probe.ring.slots import Slots
 
     refuse_stale(__file__, BUILT_FROM.decode())
 else:
     from threading import get_ident
     from time import monotonic_ns
+
+    from ..ring.slots import Slots
 
     address = id
 
@@ -82,7 +85,7 @@ class PhaseStateMachine:
 
     # What most signals look at comes first: it shares a cache line.
     thread: int = cython.declare(cython.ulong, visibility="public")  # 0 once nothing is recorded
-    cython.declare(_write=object, _optimizing=cython.ulonglong, _current=cython.int)
+    cython.declare(_slots=Slots, _optimizing=cython.ulonglong, _current=cython.int)
     cython.declare(_plain=cython.bint, _loading=cython.bint, _pending=cython.bint)
     cython.declare(_unstepped=cython.bint, _idle=cython.int, _communication=cython.bint)
     cython.declare(_recompute=cython.bint, _root=cython.ulonglong, _saving=cython.int)
@@ -98,7 +101,9 @@ class PhaseStateMachine:
     steps_elsewhere: int = cython.declare(cython.longlong, visibility="public")
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
     cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
-    cython.declare(_write_at=object, _warn=object, _chores=object, _enriched=cython.bint)
+    cython.declare(
+        _write=object, _write_at=object, _warn=object, _chores=object, _enriched=cython.bint
+    )
     cython.declare(_allocated=object, _device=object, _user=list, _code=object)
     cython.declare(_samples=cython.longlong, _samples_code=cython.int)
     cython.declare(_undecided=cython.longlong)
@@ -140,6 +145,7 @@ class PhaseStateMachine:
             chores: called after a step closed; returns the monotonic time in ns before
                 which it need not be called again.
         """
+        self._slots: Slots | None = getattr(ring, "slots", None)  # a LaneRing has none
         self._write, self._write_at, self._code = ring.write, ring.write_at, ring.code
         self._samples = 0  # that were loaded for the step that goes on
         self._undecided = 0  # by batches of which no forward has said whether they are a training's
@@ -226,12 +232,37 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     @cython.exceptval(check=False)
+    def _put(self, kind: cython.int, code: cython.int, payload: cython.longlong) -> cython.void:
+        """Write a record of now, where possible without a call of Python's."""
+        if self._slots is None:
+            self._write(kind, code, payload)
+        else:
+            self._slots.write(kind, code, payload)
+
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _put_at(
+        self,
+        time_ns: cython.ulonglong,
+        kind: cython.int,
+        code: cython.int,
+        payload: cython.longlong,
+    ) -> cython.void:
+        if self._slots is None:
+            self._write_at(time_ns, kind, code, payload)
+        else:
+            self._slots.write_at(time_ns, kind, code, payload)
+
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
     def _mark(self, code: cython.int) -> cython.void:
         """Let the phase be ``code`` from now on, unless the user named one."""
         if code != self._current:
             if self._plain:
                 self._current = code
-                self._write(MARK, code, -1)
+                self._put(MARK, code, -1)
             elif not self._user:
                 self._mark_enriched(code)
 
@@ -247,7 +278,7 @@ class PhaseStateMachine:
             self._write_enriched(code)
         else:
             self._current = code
-            self._write(MARK, code, -1)
+            self._put(MARK, code, -1)
 
     @cython.final
     @cython.cfunc
@@ -255,7 +286,7 @@ class PhaseStateMachine:
         self._current = code
         time_ns: cython.ulonglong = monotonic_ns()
         allocated = -1 if self._allocated is None else self._allocated()
-        self._write_at(time_ns, MARK, code, allocated)
+        self._put_at(time_ns, MARK, code, allocated)
         if self._device is not None:
             self._device.mark(time_ns, code)
 
@@ -264,7 +295,7 @@ class PhaseStateMachine:
         self.alive = True
         if began_ns:
             self._current = STARTUP
-            self._write_at(began_ns, MARK, STARTUP, -1)
+            self._put_at(began_ns, MARK, STARTUP, -1)
         else:
             self._mark(STARTUP)
 
@@ -316,7 +347,7 @@ class PhaseStateMachine:
         now_ns: cython.ulonglong = monotonic_ns()
         if self._samples or self._undecided:
             self._write_samples(now_ns)
-        self._write_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
+        self._put_at(now_ns, STEP, min(self.micro, 0xFFFF), self.steps)
         self.steps += 1
         self.micro = 0
         if now_ns >= self._chores_due_ns or self.every_step or self.rest is not None:
@@ -337,7 +368,7 @@ class PhaseStateMachine:
             if code == OTHER:
                 return  # the table of names is full, or the ring is not open yet
             self._samples_code = code
-        self._write_at(now_ns, VALUE, self._samples_code, self._last_bits)
+        self._put_at(now_ns, VALUE, self._samples_code, self._last_bits)
 
     def finish(self) -> None:
         """Close the last step if an optimizer has stepped in it."""
@@ -472,7 +503,7 @@ class PhaseStateMachine:
             return False
         if self._forward != FORWARD if self._root == address(ddp) else not self._wants_gradients():
             return False
-        self._write(SYNC, 1 if reduces else 0, 0)
+        self._put(SYNC, 1 if reduces else 0, 0)
         self._unreduced += 1
         if reduces:
             self.per_reduction, self._unreduced = self._unreduced, 0
@@ -712,9 +743,9 @@ class PhaseStateMachine:
             for place, other in self._steps_of.items():
                 if place != key and not other[1]:
                     other[1] = self.steps + (1 if self._stepped and self._stepped != key else 0)
-                    self._write(STEPPED, other[0], other[1])
+                    self._put(STEPPED, other[0], other[1])
         steps[1] += 1
-        self._write(STEPPED, steps[0], steps[1])
+        self._put(STEPPED, steps[0], steps[1])
 
     @cython.final
     @cython.cfunc
@@ -774,7 +805,7 @@ class PhaseStateMachine:
         here = get_ident()
         self._elsewhere[here] = self._elsewhere.get(here, 0) + 1
         self.steps_elsewhere += 1
-        self._write(STEP_ELSEWHERE, 0, self.steps_elsewhere)
+        self._put(STEP_ELSEWHERE, 0, self.steps_elsewhere)
 
     def threads_elsewhere(self) -> int:
         """How many threads trained while another one was recorded."""

@@ -34,6 +34,8 @@ OTHER, EVAL, NO_GRAD = int(Code.OTHER), int(Code.EVAL), int(Code.NO_GRAD)
 class FirstMachine(PhaseStateMachine):
     """The machine of the process's training; says when another thread trains at the same time."""
 
+    __slots__ = ("threads",)  # without a dictionary of its own its methods are found sooner
+
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.threads: TrainingThreads | None = None

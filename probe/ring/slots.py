@@ -40,14 +40,11 @@ _TAIL = cython.declare(cython.Py_ssize_t, TAIL // _WORD_BYTES)
 _DROPPED = cython.declare(cython.Py_ssize_t, DROPPED // _WORD_BYTES)
 
 
-@cython.final
-@cython.cclass
 class Slots:
-    """Appends records; never raises, never blocks: what finds the ring full is counted."""
+    """Appends records; never raises, never blocks: what finds the ring full is counted.
 
-    cython.declare(_capacity=cython.ulonglong, _position=cython.ulonglong, _limit=cython.ulonglong)
-    cython.declare(_sequence=cython.ulonglong, _dropped=cython.ulonglong)
-    cython.declare(_words=cython.p_ulonglong, _view=object)
+    Fields' types when compiled stand in ``slots.pxd``, for other compiled modules.
+    """
 
     def __init__(self, target: mmap.mmap, capacity: cython.ulonglong):
         """Fill the ring file mapped at ``target``; ``capacity`` is a power of two, in slots."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import source_hash
 from pathlib import Path
 
-HELPERS = Path(__file__).with_name("native.pxd")
+DECLARED = sorted(Path(__file__).parent.glob("*.pxd"))
 
 
 def refuse_stale(library: str, built_from: str) -> None:
@@ -23,7 +23,8 @@ def refuse_stale(library: str, built_from: str) -> None:
     path = Path(library)
     source = path.with_name(path.name.partition(".")[0] + ".py")
     try:
-        now = source_hash(source.read_bytes() + HELPERS.read_bytes()).hex()
+        sources = (path.read_bytes() for path in (source, *DECLARED))
+        now = source_hash(b"".join(sources)).hex()
     except OSError:
         return
     if built_from and built_from != now:
