@@ -97,7 +97,11 @@ class PhaseStateMachine:
     cython.declare(_steps_of=dict, _steps_by_code=dict)
     cython.declare(_several=cython.bint, _iterates=cython.bint)
     loaded: bool = cython.declare(cython.bint, visibility="public")
-    cython.declare(_trained=cython.bint, _elsewhere=dict)
+    cython.declare(_trained=cython.bint, _elsewhere=dict, _held=cython.longlong)
+    cython.declare(_most_micro=cython.longlong, _by_write=cython.bint, _evaluated=cython.bint)
+    told_to_evaluate: bool = cython.declare(cython.bint, visibility="public")
+    batches_elsewhere: int = cython.declare(cython.longlong, visibility="public")
+    steps_in_backward: int = cython.declare(cython.longlong, visibility="public")
     steps_elsewhere: int = cython.declare(cython.longlong, visibility="public")
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
     cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
@@ -149,6 +153,8 @@ class PhaseStateMachine:
         self._write, self._write_at, self._code = ring.write, ring.write_at, ring.code
         self._samples = 0  # that were loaded for the step that goes on
         self._undecided = 0  # by batches of which no forward has said whether they are a training's
+        self._held = 0  # by a batch loaded without gradients, unless a training's forward follows
+        self.batches_elsewhere = 0  # loaded by threads that are not recorded
         self._trains_since = self._evaluates_since = False  # the last batch: forwards
         self._samples_code, self._last_samples, self._last_bits = -1, 0, 0
         self._trained = False  # the thread has trained, not only loaded or evaluated
@@ -176,6 +182,10 @@ class PhaseStateMachine:
         self.without_gradients = _evaluates  # a module's forward without gradients → its code
         self.finder = None  # of the modules to listen to, once torch is there
         self.evaluates = False  # the finder knows that an evaluation goes on
+        self.told_to_evaluate = (
+            False  # a root is in eval mode; its forwards may still want gradients
+        )
+        self._evaluated = False  # such a forward was taken for an evaluation's
         self.every_step = False  # the finder is told of every step
         self.rest = None  # before the next step, where asked for
         self.on_reducer = None  # called with the first DDP module seen
@@ -204,6 +214,9 @@ class PhaseStateMachine:
         self._by_hand = False  # the user says where a step ends; signals end none any more
         self._pending = False  # an optimizer has stepped; the step closes at the next signal
         self._unstepped = False  # a backward, and no optimizer since
+        self._most_micro = 0  # backwards of a step that an optimizer ended
+        self._by_write = False  # the last step was found by what it wrote
+        self.steps_in_backward = 0  # of optimizers that step in hooks of gradients
         self._stepped = 0  # id of the first optimizer that has stepped in this step
         self._also_stepped: frozenset[int] = NONE  # and of others
 
@@ -390,6 +403,7 @@ class PhaseStateMachine:
     def data_begin(self) -> Any:
         """Enter the loading of a batch."""
         if get_ident() != self.thread and not self._adopt(False):
+            self.batches_elsewhere += 1
             return False
         if self._loading:
             return False
@@ -431,6 +445,7 @@ class PhaseStateMachine:
         elif self._evaluates_since:
             self._undecided = 0
         self._trains_since = self._evaluates_since = False
+        self._held = 0 if trains else samples
         if trains:
             self._undecided += samples
             if self._idle != TAIL:
@@ -458,7 +473,15 @@ class PhaseStateMachine:
             self._close_if_due()
         self._root = root
         self._forward_seen = self._wants_gradients()
-        if self._forward_seen:
+        if self._forward_seen and self.told_to_evaluate and self._evaluates_anyway(module):
+            self._forward_seen = False
+            self._evaluates_since = self._evaluated = True
+            self._forward = EVAL
+        elif self._forward_seen:
+            if self._held:
+                self._undecided += self._held
+                self._held = 0
+            self._evaluated = False
             self._trains_since = True
             self._forward = FORWARD
             self.forward_heard = self._trained = True
@@ -488,10 +511,14 @@ class PhaseStateMachine:
     @cython.exceptval(check=False)
     def may_be_root(self) -> cython.bint:
         """Whether a module that is called now is no part of a call, a loading, a backward."""
-        if self._forward or self._backward or self._loading:
+        if self._forward or self._backward:
             return False
         if get_ident() == self.thread:
-            return True
+            return not self._loading
+        if self._loading and self._trained:
+            return (
+                False  # a thread that has only loaded ahead gives its place to the one that trains
+            )
         return self._wants_gradients() and bool(self._adopt(True))
 
     def reduces(self, ddp: Any, reduces: cython.bint) -> bool:
@@ -527,6 +554,10 @@ class PhaseStateMachine:
             self._close_if_due()
         self._backward = self._trained = True
         self._accumulates = accumulates
+        if self._evaluated:
+            self._evaluated = False
+            if accumulates and self.finder is not None:
+                self._call(self.finder.trains_in_eval_mode)
         self.loaded = False
         if not self._saving:
             if accumulates:
@@ -554,7 +585,10 @@ class PhaseStateMachine:
             self._resumed = True
         if self._fused:  # an optimizer stepped in the parameters' hooks
             self._fused, self._pending = False, True
-        elif done and not self.optimizer_seen:
+            self.steps_in_backward += 1
+        elif done and (
+            not self.optimizer_seen or self._by_write or self.micro > self._most_micro
+        ):  # more than any step took that an optimizer ended: the user may write parameters
             self._unstepped = True
             if self.after_backward is not None:
                 try:
@@ -722,6 +756,8 @@ class PhaseStateMachine:
 
     def optimizer_made(self, optimizer: Any) -> None:
         """Note that an optimizer is new: one that is gone may have had its id."""
+        if self._unstepped and get_ident() == self.thread:
+            self._close_if_due()  # it may own parameters that were written without it until now
         key: cython.ulonglong = address(optimizer)
         if self._steps_of.pop(key, None) is not None and key == self._known:
             self._known = 0
@@ -754,7 +790,8 @@ class PhaseStateMachine:
         self._idle = OTHER
         self._mark(OTHER)
         if closes:
-            self._unstepped = False
+            self._unstepped = self._by_write = False
+            self._most_micro = max(self._most_micro, self.micro)
             self._pending = True
             if not self._stepped:
                 self._stepped = key
@@ -764,11 +801,8 @@ class PhaseStateMachine:
     @cython.final
     @cython.cfunc
     def _close_if_due(self) -> None:
-        if self._pending or (
-            self._unstepped
-            and not (self._optimizing or self.optimizer_seen)
-            and self._call(self.changed)
-        ):
+        if self._pending or (self._unstepped and not self._optimizing and self._call(self.changed)):
+            self._by_write = not self._pending and self.optimizer_seen
             self._close_step()
 
     # -- other threads ------------------------------------------------------------------
@@ -822,6 +856,14 @@ class PhaseStateMachine:
         except Exception as error:
             self.fail(error)
             return False
+
+    @cython.final
+    @cython.cfunc
+    def _evaluates_anyway(self, module: Any) -> cython.bint:
+        """Whether a forward that wants gradients is an evaluation's all the same."""
+        return self.finder is not None and bool(
+            self._call_with(self.finder.evaluates_with_gradients, module)
+        )
 
     @cython.final
     @cython.cfunc

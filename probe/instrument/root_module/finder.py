@@ -71,6 +71,7 @@ class RootFinder:
         self._quiet_from, self._widened = 0, False  # nothing new since that step; looked wider once
         self._unseen = UnseenSteps()
         self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
+        self.late_steps = 0  # written by hand after an optimizer's
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
 
     # -- life ---------------------------------------------------------------------------
@@ -125,8 +126,27 @@ class RootFinder:
 
     def module_evaluates(self, module: Any) -> None:
         """``eval()`` was called on a module: it will be called itself."""
-        if self._machine.may_be_root() and id(module) not in self.roots:
-            self._arm()
+        root = self.roots.get(id(module))
+        if root is None:
+            if self._machine.may_be_root():
+                self._arm()
+        elif self._machine.forward_heard:  # before, it may be how it is going to be trained
+            self._machine.told_to_evaluate = True
+
+    def evaluates_with_gradients(self, module: Any) -> bool:
+        """Whether a forward with gradients is an evaluation's, for its module does not train."""
+        root = self.roots.get(id(module))
+        if root is None or root.trains_in_eval_mode:
+            return False
+        root.evaluates = not module.training
+        self._machine.told_to_evaluate = root.evaluates
+        return root.evaluates
+
+    def trains_in_eval_mode(self) -> None:
+        """A backward follows what was taken for an evaluation."""
+        for root in self.roots.values():
+            root.trains_in_eval_mode |= root.evaluates
+            root.evaluates = False
 
     def compiling(self, begins: bool) -> None:
         """Torch's compiler begins or ends."""
@@ -160,9 +180,14 @@ class RootFinder:
 
     def unknown_steps(self) -> str:
         """One line if there were backwards, and nothing that could be taken for a step."""
-        if self._machine.optimizer_seen or not self._unseen.backwards or self._unseen.steps:
-            return ""
-        return "no optimizer was seen: steps are unknown"
+        if not self._machine.optimizer_seen and self._unseen.backwards and not self._unseen.steps:
+            return "no optimizer was seen: steps are unknown"
+        if self.late_steps:
+            return (
+                f"{self.late_steps} steps were made by no optimizer, but found by what they wrote; "
+                "where such steps follow those of an optimizer, the first is missing"
+            )
+        return ""
 
     # -- inside -------------------------------------------------------------------------
 
@@ -237,8 +262,10 @@ class RootFinder:
         # An optimizer that is known tells its steps itself, unless it is compiled.
         if not self._unseen.changed(by_gradient=self.compiles or not self._owned):
             return False
-        if not self.compiles and self._is_optimized():
+        late = self._machine.optimizer_seen  # more backwards than its steps ever took
+        if not (self.compiles or late) and self._is_optimized():
             return False
+        self.late_steps += late
         self._unseen.steps += 1
         return True
 
@@ -256,9 +283,12 @@ class RootFinder:
         if self.meaning:
             return self.meaning
         before, root.step = root.step, machine.steps
+        if before != machine.steps:
+            root.each_step = machine.steps - before == 1 or not machine.forward_heard
         if self._is_trained(root, module):
             if not module.training:
-                return EVAL
+                within = machine.loaded or machine.in_tail()  # a step; else after one
+                return NO_GRAD if root.each_step and within else EVAL
             if not machine.forward_heard:
                 root.rolls_out = True
             if machine.loaded or machine.in_tail():

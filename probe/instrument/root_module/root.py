@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 class Root:
     """Who hears of the module's calls, and when it was called without gradients."""
 
-    __slots__ = ("listening", "owned", "rolls_out", "step", "trained")
+    __slots__ = (
+        "each_step",
+        "evaluates",
+        "listening",
+        "owned",
+        "rolls_out",
+        "step",
+        "trained",
+        "trains_in_eval_mode",
+    )
 
     def __init__(self, listening: Listening):
         """``listening`` has begun."""
@@ -23,6 +32,9 @@ class Root:
         self.owned = -1  # changes of what optimizers own when that was last looked at
         self.rolls_out = False  # called without gradients before it was trained
         self.step = -2  # in which it was last called without gradients
+        self.each_step = False  # it was in the one before that, too
+        self.evaluates = False  # a forward with gradients was taken for an evaluation's
+        self.trains_in_eval_mode = False  # backwards follow them
 
     def tell(self, machine: PhaseStateMachine) -> None:
         """Tell ``machine`` of its calls from now on."""
