@@ -95,7 +95,7 @@ class RingDrain:
         self.ended: tuple[int, int, int] | None = None  # (time_ns, EndCode, exit code)
         self.edges = 0
         self.lost = 0
-        self.steps = 0
+        self._steps_by_kind: dict[Record, int] = {}
         self.durations = StepDurations()
         self._optimizers = OptimizerCounter()
         self.last_ns = 0
@@ -113,6 +113,19 @@ class RingDrain:
         self._decoder = SpanDecoder() if main else None
         self._pending: Edges | None = None  # read from the ring, not on disk yet
         self.names: dict[int, str] = {}  # of phases and metrics by code, as written last
+        if self._reader.position:
+            self._recall(self._reader.taken())
+
+    def _recall(self, rows: Rows) -> None:
+        """Go on where a recorder that died stopped; what it drained may say how it all ended."""
+        self.edges = self._reader.position
+        if not len(rows):
+            return
+        self.last_ns, self._last_sequence = int(rows["time_ns"][-1]), int(rows["sequence"][-1])
+        self.lost = max(0, self._last_sequence - self.edges)
+        self._follow_marks(rows)
+        self._follow_steps(rows)
+        self._follow_end(rows)
 
     def backlogged(self) -> bool:
         """True if the ring fills faster than once a second empties it."""
@@ -132,6 +145,11 @@ class RingDrain:
             self.names.get(code, f"value-{code}"): metric.row()
             for code, metric in sorted(self._logged.items())
         }
+
+    @property
+    def steps(self) -> int:
+        """Steps of its thread, and of others that this one says."""
+        return sum(self._steps_by_kind.values())
 
     @property
     def pending(self) -> bool:
@@ -187,7 +205,8 @@ class RingDrain:
             return
         row = np.zeros(1, SLOT_DTYPE)
         row["time_ns"], row["kind"], row["code"] = self.last_ns, Record.STEP, 1
-        row["payload"], row["sequence"] = self.steps, (self._last_sequence + 1) & 0xFFFF_FFFF
+        row["payload"] = self._steps_by_kind.get(Record.STEP, 0)
+        row["sequence"] = (self._last_sequence + 1) & 0xFFFF_FFFF
         self._edges.write({name: row[name] for name in EDGES.names})
         self._note(Edges(row))
 
@@ -227,15 +246,14 @@ class RingDrain:
         kinds = rows["kind"]
         self._follow_marks(rows)
         closed = rows["time_ns"][kinds == Record.STEP]
-        self.steps += len(closed) + int(np.count_nonzero(kinds == Record.STEP_ELSEWHERE))
+        self._follow_steps(rows)
         self.durations.add(closed.astype(np.int64))
         self._optimizers.take(rows)
         logged = rows[kinds == Record.VALUE]
         for code in np.unique(logged["code"]).tolist():
             values = logged["payload"][logged["code"] == code].copy().view(np.float64)
             self._logged.setdefault(code, _LoggedMetric()).add(values)
-        for row in rows[kinds == Record.END]:
-            self.ended = (int(row["time_ns"]), int(row["code"]), int(row["payload"]))
+        self._follow_end(rows)
         spans = None
         if self._decoder is not None:
             spans = self._decoder.feed(rows, holes=batch.holes)
@@ -251,6 +269,17 @@ class RingDrain:
             rows = rows[closed[-1] + 1 :]
         marks = rows["code"][rows["kind"] == Record.MARK][-2:].tolist()
         self._open_marks = [*self._open_marks, *marks][-2:]
+
+    def _follow_steps(self, rows: Rows) -> None:
+        """Each record says how many there were; what an earlier recorder drained counts, too."""
+        for kind, more in ((Record.STEP, 1), (Record.STEP_ELSEWHERE, 0)):
+            counts = rows["payload"][rows["kind"] == kind]
+            if len(counts):
+                self._steps_by_kind[kind] = int(counts[-1]) + more
+
+    def _follow_end(self, rows: Rows) -> None:
+        for row in rows[rows["kind"] == Record.END]:
+            self.ended = (int(row["time_ns"]), int(row["code"]), int(row["payload"]))
 
     def _hand_over(self, rows: Rows, spans: SpanTable | None) -> None:
         self._on_batch(self.rank, self.name, rows, spans, self.names)

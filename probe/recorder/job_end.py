@@ -141,6 +141,10 @@ def last_attempt(members: Iterable[Member]) -> list[Member]:
 def _outcome(member: Member, ended: tuple[int, int, int] | None, detected_ns: int) -> Outcome:
     """Of one process."""
     who = "the command" if member.role == "launcher" else f"rank {member.rank}"
+    if ended is None and member.info.get("left") and not member.info.get("error"):
+        return Outcome(
+            member.begin_ns, RunStatus.FINISHED, 0, ""
+        )  # a recorder before took its ring
     if ended is None:
         return Outcome(
             detected_ns, RunStatus.KILLED, None, f"{who} died without leaving the watched block"

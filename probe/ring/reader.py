@@ -128,6 +128,23 @@ class RingReader:
         rows = np.concatenate(parts) if parts else np.empty(0, SLOT_DTYPE)
         return Edges(rows, tuple(holes))
 
+    def taken(self) -> npt.NDArray[np.void]:
+        """What other readers have acknowledged and is still there, oldest first."""
+        first = max(0, self._position - self.capacity)
+        rows = self._slots[np.arange(first, self._position) % self.capacity]
+        valid = rows["check"] == rows["time_ns"] ^ rows["sequence"].astype(np.uint64) ^ np.uint64(
+            CHECK
+        )
+        ahead = rows["sequence"] - np.uint32(self._last_sequence or 0)
+        behind = (ahead == 0) | (ahead >= np.uint32(1 << 31))  # else it is of the next lap
+        kept: npt.NDArray[np.void] = rows[valid & behind]
+        return kept
+
+    @property
+    def position(self) -> int:
+        """How many records were read so far, by all readers."""
+        return self._position
+
     def backlogged(self, share: float) -> bool:
         """True if more than ``share`` of the ring is waiting; looks at one slot only."""
         return self._written(int(self.capacity * share))

@@ -18,7 +18,7 @@ from ..recorder.spawn import claim, current_epoch, signed, spawn, spawn_aside
 from ..ring.writer import RingWriter
 from ..store.files import read_fields
 from ..store.layout import lease_path
-from ..store.processes import boot_id, is_alive
+from ..store.processes import boot_id, is_alive, start_ticks
 from ..store.runs import status_file
 
 SEAL_WAIT_S = 2.0
@@ -43,6 +43,7 @@ class Supervisor:
         self._said = ""  # why nothing is recorded at the moment, as it was said
         self._started_ns = clock.now_ns()
         self._child: subprocess.Popen[bytes] | None = None
+        self._revived = False  # the recorder was dead when its seal was waited for
 
     def start(self, *, wait: bool = True) -> None:
         """Start the recorder unless another rank of this node did. Raises OSError.
@@ -110,19 +111,18 @@ class Supervisor:
         A recorder that is dead by now is replaced, so that the run is sealed.
         """
         deadline_s = self._clock.monotonic_s() + most_s
-        revived = False
         while not self._ring.sealed:
             if self._clock.monotonic_s() > deadline_s:
                 return False
             with contextlib.suppress(OSError):
-                if not revived and (
+                if not self._revived and (
                     epoch := self._vacant(
                         lambda: self.has_died() and not self._ring.sealed, paused=False
                     )
                 ):
-                    revived = True
+                    self._revived = True
                     self._replace(epoch)
-                if revived and self._newest_died():
+                if self._revived and self._newest_died():
                     return False
             self._clock.sleep(POLL_S)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -130,6 +130,10 @@ class Supervisor:
                 self._child.wait(SEAL_WAIT_S)
         self._reap()
         return True
+
+    def is_closing(self) -> bool:
+        """True if the recorder died at the end, and another one closes the run in its place."""
+        return self._revived and not self._newest_died()
 
     def has_started(self) -> bool:
         """True once a recorder has come to this process's ring."""
@@ -172,7 +176,7 @@ class Supervisor:
 
     def _dead(self) -> bool:
         pid = self._ring.reader_pid
-        return bool(pid) and not os.path.exists(f"/proc/{pid}")
+        return bool(pid) and start_ticks(pid) is None  # a zombie is dead, too
 
     def has_died(self) -> bool:
         """Whether the recorder is dead, also one that died before its first beat."""

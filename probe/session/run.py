@@ -182,7 +182,9 @@ class Run(ShowsItsReport):
         if self._joined is not None and self._joined.looked_after():
             return  # `probe run` waits for the seal
         sealed = self._supervisor.await_seal()
-        if not sealed and self._supervisor.has_died():
+        if not sealed and self._supervisor.is_closing():
+            say("phasewatt: the recorder died; another one closes the run's files in some seconds")
+        elif not sealed and self._supervisor.has_died():
             log = node_dir(self.path) / "recorder.log"
             state = "is gone" if self._supervisor.has_started() else "has not started"
             say(f"phasewatt: the recorder {state} and the run's files are not closed: see {log}")
