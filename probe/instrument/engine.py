@@ -17,6 +17,7 @@ from ..ring.layout import MAIN_CAPACITY, EndCode, Record
 from ..ring.writer import RingWriter
 from .ddp_timers import DdpTimers
 from .logged_values import LoggedValues
+from .machine_notes import notes_of
 from .module_kinds.state_machine import ModuleKindStateMachine
 from .overhead import Overhead, OverheadEstimate
 from .patches import registry
@@ -183,24 +184,8 @@ class PhaseEngine:
         """What went wrong so far, and what of other threads is missing."""
         unknown = self._root_finder.unknown_steps() if self._root_finder is not None else ""
         missing = self._thread_rings.missing()
-        said = (missing, unknown, self._threads.note(), self._in_backward(), self._elsewhere())
+        said = (missing, unknown, self._threads.note(), *notes_of(self._machine))
         return [*self.warnings, *filter(None, said)]
-
-    def _in_backward(self) -> str:
-        """One line if optimizers step in hooks of gradients; else nothing."""
-        if not self._machine.steps_in_backward:
-            return ""
-        return "the optimizer steps inside the backward: its time is in backward"
-
-    def _elsewhere(self) -> str:
-        """One line if a thread that is not recorded loads batches; else nothing."""
-        batches = self._machine.batches_elsewhere
-        if not batches:
-            return ""
-        return (
-            f"{batches} batches were loaded by a thread that does not train: the time of the wait "
-            "for them is in other, and `data` does not count them"
-        )
 
     def phase(self, name: str) -> contextlib.AbstractContextManager[None]:
         """A context manager that names what happens inside; may be nested and re-entered."""

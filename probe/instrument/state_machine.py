@@ -557,7 +557,7 @@ class PhaseStateMachine:
         if self._evaluated:
             self._evaluated = False
             if accumulates and self.finder is not None:
-                self._call(self.finder.trains_in_eval_mode)
+                self._call(self.finder.evaluations.backward_follows)
         self.loaded = False
         if not self._saving:
             if accumulates:
@@ -862,7 +862,7 @@ class PhaseStateMachine:
     def _evaluates_anyway(self, module: Any) -> cython.bint:
         """Whether a forward that wants gradients is an evaluation's all the same."""
         return self.finder is not None and bool(
-            self._call_with(self.finder.evaluates_with_gradients, module)
+            self._call_with(self.finder.evaluations.with_gradients, module)
         )
 
     @cython.final

@@ -17,7 +17,7 @@ from ..model import RunStatus
 from ..recorder.spawn import claim, current_epoch, signed, spawn, spawn_aside
 from ..ring.writer import RingWriter
 from ..store.files import read_fields
-from ..store.layout import lease_path
+from ..store.layout import lease_path, node_dir
 from ..store.processes import boot_id, is_alive, start_ticks
 from ..store.runs import status_file
 
@@ -131,9 +131,15 @@ class Supervisor:
         self._reap()
         return True
 
-    def is_closing(self) -> bool:
-        """True if the recorder died at the end, and another one closes the run in its place."""
-        return self._revived and not self._newest_died()
+    def why_unsealed(self) -> str:
+        """One line if a recorder died before it had closed the run's files; else nothing."""
+        if self._revived and not self._newest_died():
+            return "phasewatt: the recorder died; another one closes the run's files now"
+        if not self.has_died():
+            return ""
+        log = node_dir(self._run) / "recorder.log"
+        state = "is gone" if self.has_started() else "has not started"
+        return f"phasewatt: the recorder {state} and the run's files are not closed: see {log}"
 
     def has_started(self) -> bool:
         """True once a recorder has come to this process's ring."""

@@ -13,7 +13,7 @@ from ..errors import ForeignRunError, StoreError
 from ..instrument import PhaseEngine
 from ..store.dashboard_address import address, port_for
 from ..store.foreign_folder import foreign_line
-from ..store.layout import is_default, node_dir, node_name, runs_dir, stacks_path, training_dir
+from ..store.layout import is_default, node_name, runs_dir, stacks_path, training_dir
 from ..store.live import Live, read_live
 from ..store.members import Member
 from ..store.processes import boot_id, process_began_ns, start_ticks
@@ -182,12 +182,8 @@ class Run(ShowsItsReport):
         if self._joined is not None and self._joined.looked_after():
             return  # `probe run` waits for the seal
         sealed = self._supervisor.await_seal()
-        if not sealed and self._supervisor.is_closing():
-            say("phasewatt: the recorder died; another one closes the run's files in some seconds")
-        elif not sealed and self._supervisor.has_died():
-            log = node_dir(self.path) / "recorder.log"
-            state = "is gone" if self._supervisor.has_started() else "has not started"
-            say(f"phasewatt: the recorder {state} and the run's files are not closed: see {log}")
+        if not sealed and (why := self._supervisor.why_unsealed()):
+            say(why)
         if not sealed and not self.path.is_dir():
             self._engine.remove_rings()  # no recorder will
         if self._engine.ring.refused:

@@ -590,6 +590,63 @@ def evaluated_in_training_mode(t: Truth) -> Iterator[Any]:
 
 
 @loop
+def evaluated_with_gradients(t: Truth) -> Iterator[Any]:
+    """In eval mode, but without ``torch.no_grad()``."""
+    model = Net()
+    optimizer = sgd(model)
+    yield model, optimizer
+    for _ in range(3):
+        model.train()
+        for x, y in batches():
+            LOSS(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        with t.evaluation():
+            for x, _ in batches(4):
+                model(x)
+
+
+@loop
+def trained_in_eval_mode(t: Truth) -> Iterator[Any]:
+    """As a network is tuned whose statistics stay as they are."""
+    model = Net()
+    optimizer = sgd(model)
+    yield model, optimizer
+    for _ in range(2):
+        model.eval()
+        for x, y in batches():
+            (LOSS(model(x), y) + LOSS(model(-x), y)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        with torch.no_grad(), t.evaluation():
+            for x, _ in batches(4):
+                model(x)
+
+
+@loop
+def labels_in_eval_mode(t: Truth) -> Iterator[Any]:
+    """The model itself makes the labels of every step."""
+    t.without_gradients = "inference"
+    model = Net()
+    optimizer = sgd(model)
+    yield model, optimizer
+    for _ in range(2):
+        for x, _ in batches():
+            model.eval()
+            with torch.no_grad():
+                labels = model(x)
+            model.train()
+            LOSS(model(x + 0.1), labels).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        with torch.no_grad(), t.evaluation():
+            for x, _ in batches(4):
+                model(x)
+
+
+@loop
 def left_early(t: Truth) -> Iterator[Any]:
     model = Net()
     optimizer = sgd(model)

@@ -96,9 +96,9 @@ class Truth:
         begin_ns = time.monotonic_ns()
         if any(event.kind in (FORWARD, BACKWARD, DATA) for event in self._open):
             return call(*args)
-        tag = "train"
-        if not torch.is_grad_enabled():
-            tag = "eval" if self._evaluates else self.without_gradients
+        tag = "train" if torch.is_grad_enabled() else self.without_gradients
+        if self._evaluates:
+            tag = "eval"
         with self.noted(FORWARD, begin_ns, id(module), tag):
             return call(*args)
 

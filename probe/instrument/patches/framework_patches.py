@@ -161,11 +161,11 @@ def _means(phase: int) -> Wrap:
             finder = None if machine is None else machine.finder
             if finder is None:
                 return original(*args, **kwargs)
-            before, finder.meaning = finder.meaning, phase
+            before, finder.evaluations.meaning = finder.evaluations.meaning, phase
             try:
                 return original(*args, **kwargs)
             finally:
-                finder.meaning = before
+                finder.evaluations.meaning = before
 
         return call
 

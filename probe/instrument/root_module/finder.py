@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...ring.layout import Code
 from ..patches.module_call import Listening
 from ..patches.wrappers import Listener, RootListener
 from . import living_modules
 from .discovery import Discovery
+from .evaluations import Evaluations
 from .held_optimizers import held_optimizers, says_its_steps
 from .owned_parameters import OwnedParameters
 from .root import Root
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _QUIET, _QUIET_WAITING = 2, 100
 _MOST_ROOTS = 256
 _MOST_NAMES = 32  # of optimizers
-EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
 
 
 class RootFinder:
@@ -70,7 +69,7 @@ class RootFinder:
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from, self._widened = 0, False  # nothing new since that step; looked wider once
         self._unseen = UnseenSteps()
-        self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
+        self.evaluations = Evaluations(machine, self.roots, self._owned, self._unseen)
         self.late_steps = 0  # written by hand after an optimizer's
         self.compiles = False  # torch's compiler has run: it may have taken a step's hooks away
 
@@ -83,7 +82,7 @@ class RootFinder:
         machine.after_backward = self._after_backward
         machine.changed = self._changed
         machine.new_optimizer = self._new_optimizer
-        machine.without_gradients = self._without_gradients
+        machine.without_gradients = self.evaluations.without_gradients
         for optimizer in [*self._optimizers, *held_optimizers()]:
             self._owned.add(optimizer)
             if says_its_steps(type(optimizer)):
@@ -108,7 +107,7 @@ class RootFinder:
 
     def forget(self) -> None:
         """The last step has been looked for."""
-        self._unseen = UnseenSteps()
+        self._unseen.forget()
 
     # -- what torch's patches tell; may raise --------------------------------------------
 
@@ -133,21 +132,6 @@ class RootFinder:
         elif self._machine.forward_heard:  # before, it may be how it is going to be trained
             self._machine.told_to_evaluate = True
 
-    def evaluates_with_gradients(self, module: Any) -> bool:
-        """Whether a forward with gradients is an evaluation's, for its module does not train."""
-        root = self.roots.get(id(module))
-        if root is None or root.trains_in_eval_mode:
-            return False
-        root.evaluates = not module.training
-        self._machine.told_to_evaluate = root.evaluates
-        return root.evaluates
-
-    def trains_in_eval_mode(self) -> None:
-        """A backward follows what was taken for an evaluation."""
-        for root in self.roots.values():
-            root.trains_in_eval_mode |= root.evaluates
-            root.evaluates = False
-
     def compiling(self, begins: bool) -> None:
         """Torch's compiler begins or ends."""
         self.compiles = True
@@ -161,6 +145,8 @@ class RootFinder:
         steps = self._machine.steps
         if not self.hash:
             self._identify_trained()
+        for root in self.roots.values():
+            root.step_closed()
         if not (self._machine.forward_heard or self._widened):
             self._widened, self._quiet_from = True, steps
             self.discovery.widen()
@@ -273,42 +259,6 @@ class RootFinder:
         """Whether an optimizer owns the parameters that were written."""
         self._owned.find()
         return any(p in self._owned for p in self._unseen.parameters())
-
-    def _without_gradients(self, module: Any) -> int:
-        """What a root's forward without gradients is; NO_GRAD where the future has to tell."""
-        machine = self._machine
-        root = self.roots.get(id(module))
-        if root is None:
-            return NO_GRAD
-        if self.meaning:
-            return self.meaning
-        before, root.step = root.step, machine.steps
-        if before != machine.steps:
-            root.each_step = machine.steps - before == 1 or not machine.forward_heard
-        if self._is_trained(root, module):
-            if not module.training:
-                within = machine.loaded or machine.in_tail()  # a step; else after one
-                return NO_GRAD if root.each_step and within else EVAL
-            if not machine.forward_heard:
-                root.rolls_out = True
-            if machine.loaded or machine.in_tail():
-                return NO_GRAD
-            return INFERENCE if root.rolls_out else EVAL
-        occasional = machine.steps - before > 1 and machine.steps > 0
-        return EVAL if occasional and not module.training else NO_GRAD
-
-    def _is_trained(self, root: Root, module: Any) -> bool:
-        self._owned.find()
-        if root.trained:
-            return True
-        if not self._owned:  # a loop that writes its parameters itself, or has not begun
-            written = self._unseen.parameters()
-            root.trained = any(p is w for p in module.parameters() for w in written)
-            return root.trained or not (written or module.training)
-        if root.owned != self._owned.changes:
-            root.owned = self._owned.changes
-            root.trained = any(p in self._owned for p in module.parameters())
-        return root.trained
 
     def _identify_trained(self) -> None:
         """Which module the run is of: the root with most of the parameters that are trained."""

@@ -34,7 +34,13 @@ class Root:
         self.step = -2  # in which it was last called without gradients
         self.each_step = False  # it was in the one before that, too
         self.evaluates = False  # a forward with gradients was taken for an evaluation's
-        self.trains_in_eval_mode = False  # backwards follow them
+        self.trains_in_eval_mode: bool | None = None  # None: no step has closed since
+
+    def step_closed(self) -> None:
+        """Note once in which mode the module trains."""
+        module = self.listening.module()
+        if self.trains_in_eval_mode is None and module is not None:
+            self.trains_in_eval_mode = not module.training
 
     def tell(self, machine: PhaseStateMachine) -> None:
         """Tell ``machine`` of its calls from now on."""

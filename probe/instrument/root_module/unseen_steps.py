@@ -79,6 +79,10 @@ class UnseenSteps:
         self.steps = 0
         self._tracked: list[_Tracked] = []
 
+    def forget(self) -> None:
+        """Let go of the parameters that are looked at."""
+        self._tracked = []
+
     def after_backward(self, outputs: Any, accumulated: bool) -> None:
         """Remember a parameter that the backward of ``outputs`` gave a gradient."""
         self.backwards += 1

@@ -112,6 +112,46 @@ def test_kill_the_recorder_and_training_goes_on_with_a_gap(tmp_path: Path) -> No
     steps = rows["payload"][rows["kind"] == Record.STEP]
     assert len(steps) > 300
     assert np.array_equal(steps, np.arange(len(steps)))  # not one step missing or twice
+    assert json.loads((run / "run.json").read_text())["steps"] == len(steps)
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.15])
+def test_kill_the_recorder_while_it_closes_a_run_that_has_finished(
+    delay_s: float, tmp_path: Path
+) -> None:
+    """It has drained how the training ended; the next one has to know that, too."""
+    rig = NvmlRig(tmp_path, gpus=1, power_w=250.0, period_s=0.1)
+    code = """
+    import time, torch, probe
+    from pathlib import Path
+    model = torch.nn.Linear(4, 4); opt = torch.optim.SGD(model.parameters(), 0.1)
+    with probe.watch(model, opt, name="ended") as run:
+        print(run.path, flush=True)
+        steps, end = 0, time.monotonic() + 3.0
+        while time.monotonic() < end or not Path("go").exists():
+            steps += 1
+            model(torch.ones(2, 4)).sum().backward(); opt.step(); opt.zero_grad()
+            time.sleep(0.005)
+        print(steps, flush=True)
+    """
+    process = processes.start(code, tmp_path, extra=rig.env())
+    assert process.stdout is not None
+    run = Path(process.stdout.readline().strip())
+    begun_s = time.monotonic()
+    recorder = await_recorder(run)
+    (tmp_path / "go").touch()
+    steps = int(process.stdout.readline())
+    lasted_s = time.monotonic() - begun_s
+    time.sleep(delay_s)
+    os.kill(recorder, signal.SIGKILL)
+    assert process.wait() == 0
+    process.stdout.close()
+    assert processes.status_at_end(run) is RunStatus.FINISHED
+    assert wait_until(lambda: "duration_s" in json.loads((run / "run.json").read_text()))
+    stored = json.loads((run / "run.json").read_text())
+    assert stored["steps"] == steps and stored["exit_code"] == 0
+    # From the begin of the block, some moments before its first line.
+    assert lasted_s < stored["duration_s"] < lasted_s + 1.5
 
 
 def test_a_stopped_recorder_is_replaced_and_stays_fenced_when_it_wakes(tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""What a reader has to know of what the state machine could not put where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .state_machine import PhaseStateMachine
+
+
+def notes_of(machine: PhaseStateMachine) -> Iterator[str]:
+    """A line for each such thing."""
+    if machine.steps_in_backward:
+        yield "the optimizer steps inside the backward: its time is in backward"
+    if machine.batches_elsewhere:
+        yield (
+            f"{machine.batches_elsewhere} batches were loaded by a thread that does not train: "
+            "the time of the wait for them is in other, and `data` does not count them"
+        )

@@ -1,0 +1,82 @@
+"""Which forwards are a training's, which an evaluation's, and which make labels or roll out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...ring.layout import Code
+from .owned_parameters import OwnedParameters
+from .root import Root
+from .unseen_steps import UnseenSteps
+
+if TYPE_CHECKING:
+    from ..state_machine import PhaseStateMachine
+
+EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
+
+
+class Evaluations:
+    """Asked by the machine where gradients are off, or a module that is called does not train."""
+
+    def __init__(
+        self,
+        machine: PhaseStateMachine,
+        roots: Mapping[int, Root],
+        owned: OwnedParameters,
+        unseen: UnseenSteps,
+    ):
+        """``roots`` by their ids, and what optimizers own, as they are when it is asked."""
+        self._machine, self._roots, self._owned, self._unseen = machine, roots, owned, unseen
+        self.meaning = 0  # the phase of forwards without gradients, where a framework tells it
+
+    def with_gradients(self, module: Any) -> bool:
+        """Whether a forward with gradients is an evaluation's, for its module does not train."""
+        root = self._roots.get(id(module))
+        if root is None or root.trains_in_eval_mode is not False:
+            return False
+        root.evaluates = not module.training
+        self._machine.told_to_evaluate = root.evaluates
+        return root.evaluates
+
+    def backward_follows(self) -> None:
+        """What was taken for an evaluation is a training in eval mode."""
+        for root in self._roots.values():
+            if root.evaluates:
+                root.trains_in_eval_mode, root.evaluates = True, False
+
+    def without_gradients(self, module: Any) -> int:
+        """What a root's forward without gradients is; NO_GRAD where the future has to tell."""
+        machine = self._machine
+        root = self._roots.get(id(module))
+        if root is None:
+            return NO_GRAD
+        if self.meaning:
+            return self.meaning
+        before, root.step = root.step, machine.steps
+        if before != machine.steps:
+            root.each_step = machine.steps - before == 1 or not machine.forward_heard
+        if self._is_trained(root, module):
+            if not module.training:
+                within = machine.loaded or machine.in_tail()  # a step; else after one
+                return NO_GRAD if root.each_step and within else EVAL
+            if not machine.forward_heard:
+                root.rolls_out = True
+            if machine.loaded or machine.in_tail():
+                return NO_GRAD
+            return INFERENCE if root.rolls_out else EVAL
+        occasional = machine.steps - before > 1 and machine.steps > 0
+        return EVAL if occasional and not module.training else NO_GRAD
+
+    def _is_trained(self, root: Root, module: Any) -> bool:
+        self._owned.find()
+        if root.trained:
+            return True
+        if not self._owned:  # a loop that writes its parameters itself, or has not begun
+            written = self._unseen.parameters()
+            root.trained = any(p is w for p in module.parameters() for w in written)
+            return root.trained or not (written or module.training)
+        if root.owned != self._owned.changes:
+            root.owned = self._owned.changes
+            root.trained = any(p in self._owned for p in module.parameters())
+        return root.trained
