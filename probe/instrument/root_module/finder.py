@@ -168,6 +168,11 @@ class RootFinder:
         """One line if there were backwards, and nothing that could be taken for a step."""
         if not self._machine.optimizer_seen and self._unseen.backwards and not self._unseen.steps:
             return "no optimizer was seen: steps are unknown"
+        if self.compiles and self._unseen.steps and not self._machine.optimizer_seen:
+            return (
+                "steps were found by what they wrote: the time of the optimizer, compiled or "
+                "written by hand, is in other"
+            )
         if self.late_steps:
             return (
                 f"{self.late_steps} steps were made by no optimizer, but found by what they wrote; "

@@ -116,6 +116,23 @@ class TestCompile:
         assert "forward" not in {row["phase"] for row in report["phases"]}
         assert report["warnings"][0].startswith("no forward was seen, so its time is in `other`")
 
+    def test_an_optimizer_that_steps_in_a_compiled_function_is_said(self, tmp_path: Path) -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        @torch.compile(backend=BACKEND)
+        def step() -> None:
+            optimizer.step()
+
+        with probe.watch(dir=str(tmp_path)) as run:
+            for x, y in list(loader(batches=12)):
+                LOSS(model(x), y).backward()
+                step()
+                optimizer.zero_grad()
+        report = run.report().to_dict()
+        assert report["run"]["steps"] == 12
+        assert any("time of the optimizer, compiled or" in line for line in report["warnings"])
+
     def test_user_phase_and_collective_inside_a_graph(self, tmp_path: Path) -> None:
         with process_group(tmp_path), watched(tmp_path):
 
