@@ -114,7 +114,8 @@ class TestCompile:
         report = run.report().to_dict()
         assert report["run"]["steps"] == 12
         assert "forward" not in {row["phase"] for row in report["phases"]}
-        assert report["warnings"][0].startswith("no forward was seen, so its time is in `other`")
+        said = "no forward was seen, so its time is in `other`"
+        assert any(line.startswith(said) for line in report["warnings"])
 
     def test_an_optimizer_that_steps_in_a_compiled_function_is_said(self, tmp_path: Path) -> None:
         model = Net()
