@@ -106,13 +106,14 @@ def outcome_of(drains: Mapping[Path, RingDrain], watch: EndsOf, detected_ns: int
     for member in last_attempt(watch.members.values()):
         rings = _drains_of(member, drains)
         ended = _end_of(rings)
-        outcome = _outcome(member, ended, detected_ns)
+        last_ns = max((drain.last_ns for drain in rings), default=0)
+        died_ns = max(watch.gone.get(member.file_name, detected_ns), last_ns)
+        outcome = _outcome(member, ended, died_ns)
         if member.role == "launcher" and ended is not None:
             return _with_words(outcome, watch.members.values())
         outcomes.append(outcome)
         if outcome.status is not RunStatus.FINISHED:
             # Dead in the same moment: the longest silent one.
-            last_ns = max((drain.last_ns for drain in rings), default=0)
             went_ns = (
                 outcome.end_ns
                 if ended
@@ -138,8 +139,8 @@ def last_attempt(members: Iterable[Member]) -> list[Member]:
     return [*latest.values(), *(m for m in members if m.role != "rank")]
 
 
-def _outcome(member: Member, ended: tuple[int, int, int] | None, detected_ns: int) -> Outcome:
-    """Of one process."""
+def _outcome(member: Member, ended: tuple[int, int, int] | None, died_ns: int) -> Outcome:
+    """Of one process that said how it ended, or died at ``died_ns``."""
     who = "the command" if member.role == "launcher" else f"rank {member.rank}"
     if ended is None and member.info.get("left") and not member.info.get("error"):
         return Outcome(
@@ -147,7 +148,7 @@ def _outcome(member: Member, ended: tuple[int, int, int] | None, detected_ns: in
         )  # a recorder before took its ring
     if ended is None:
         return Outcome(
-            detected_ns, RunStatus.KILLED, None, f"{who} died without leaving the watched block"
+            died_ns, RunStatus.KILLED, None, f"{who} died without leaving the watched block"
         )
     end_ns, end, code = ended
     if end == EndCode.FINISHED:

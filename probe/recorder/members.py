@@ -22,7 +22,7 @@ class MemberWatch:
         self._pidfds: dict[int, str] = {}
         self._mtime = -1
         self.members: dict[str, Member] = {}
-        self.gone: dict[str, int] = {}  # when it was noticed, monotonic ns
+        self.gone: dict[str, int] = {}  # when it was noticed, monotonic ns; or its begin
 
     def refresh(self) -> list[Member]:
         """Members that joined or changed since the last call.
@@ -59,11 +59,11 @@ class MemberWatch:
         try:
             fd = os.pidfd_open(member.pid)
         except ProcessLookupError:
-            self.gone[member.file_name] = self._clock.now_ns()
+            self.gone[member.file_name] = member.begin_ns  # when it died only its records can tell
             return
         if not member.alive():  # the pid was reused between the two calls
             os.close(fd)
-            self.gone[member.file_name] = self._clock.now_ns()
+            self.gone[member.file_name] = member.begin_ns
             return
         self._pidfds[fd] = member.file_name
         self._poll.register(fd, select.POLLIN)

@@ -97,7 +97,7 @@ def test_a_rank_fails_and_its_launcher_ends_the_other() -> None:
     out = ended({"died": 5400, "heard": 4900}, {"left": (5000, FAILED), "error": "ValueError: no"})
     assert out.status is RunStatus.FAILED and out.exit_code == FAILED
     assert out.ended_by == "rank 1 failed: ValueError: no"
-    assert out.end_ns == 9000 * MS  # the other one was there until then
+    assert out.end_ns == 5400 * MS  # the other one was there until then
 
 
 def test_a_rank_fails_and_the_others_collectives_follow() -> None:
@@ -106,3 +106,7 @@ def test_a_rank_fails_and_the_others_collectives_follow() -> None:
         {"left": (5000, FAILED), "error": "ValueError: no"},
     )
     assert out.ended_by == "rank 1 failed: ValueError: no"
+
+
+def test_a_process_that_was_gone_before_it_was_looked_for_ended_with_its_last_record() -> None:
+    assert ended({"died": 0, "heard": 700}).end_ns == 700 * MS
