@@ -51,9 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...store.catalogue import Catalogue
-    from ...store.catalogue.search import found
+    from ...store.catalogue.search import check_days, found
     from ...store.layout import runs_dir
 
+    check_days(options.search or "")
     directory = runs_dir(place(options))
     catalogue = Catalogue(directory)
     everything, unread = _rows(catalogue)
