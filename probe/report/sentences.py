@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from ..model import Phase, Provenance
+from ..printable import printable
 from .group_model import GroupInfo
 from .model import (
     EnergyPrice,
@@ -192,7 +193,7 @@ def machine(
 
 def short(text: str | int, longest: int) -> str:
     """One line of so many characters at most."""
-    flat = " ".join(str(text).split())
+    flat = printable(" ".join(str(text).split()))
     return flat if len(flat) <= longest else flat[: longest - 1] + "…"
 
 
