@@ -34,7 +34,7 @@ _ZIP_END = struct.Struct("<4s4H2IH")  # of a file without a comment, as ours are
 @contextlib.contextmanager
 def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
     """A file that replaces ``path`` when the block ends without an exception."""
-    if not path.name:  # "/" and "." have none
+    if path.name in ("", ".."):  # "/" and "." have none
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = temporary_beside(path)
     try:

@@ -19,7 +19,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("output", ["/", "."])
+@pytest.mark.parametrize("output", ["/", ".", ".."])
 def test_a_directory_is_no_file_to_write_to(output: str) -> None:
     with pytest.raises(UsageError, match="Is a directory"):
         write("report", "text", output)
