@@ -36,7 +36,8 @@ def prepare_streams() -> None:
     os.close(number)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
-    sys.stdout = _text(_Output(1, "w", closefd=False), sys.stdout)
+    if sys.stdout is sys.__stdout__:  # not another stream that somebody put there
+        sys.stdout = _text(_Output(1, "w", closefd=False), sys.stdout)
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
 

@@ -176,6 +176,7 @@ def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> Non
         assert processes.wait_until(lambda: any(map(last_sample_ns, Path(run).glob("node-*"))))
         for name in ("prometheus", "codecarbon", "perfetto"):
             output = tmp_path / "out" / name
+            output.parent.mkdir(exist_ok=True)
             out = processes.probe(tmp_path, "export", run, "--to", name, "-o", str(output))
             assert out.returncode == 0, out.stderr
             assert "still going on" in out.stdout and len(out.stdout.splitlines()) == 1
