@@ -27,6 +27,7 @@ from ..units import J_PER_KWH, NS_PER_S
 
 _TIME = re.compile(r"time|date|begin|start", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*([0-9.eE+-]+)\s*(?:([A-Za-z]{3})(?:\s*/\s*kWh)?)?\s*")
+_MOST = 1e9  # per kWh: no price and no intensity, and its sums are still numbers
 _CURRENCY = re.compile(r"\b(?!kWh|MWh|UTC)([A-Z]{3})\b")
 
 
@@ -123,7 +124,7 @@ def tariff(text: str, what: str, unit: str) -> Tariff:
             value = float(number[1])
         except ValueError:
             value = math.nan
-        if math.isfinite(value) and (value >= 0 or what == "price"):
+        if 0 <= value <= _MOST:
             return Tariff.constant(value, unit or (number[2] or "").upper(), "given")
     path = Path(text).expanduser()
     if number is None and ("/" in text or path.suffix) and not path.exists():
@@ -170,7 +171,7 @@ def _series(path: Path, rows: Sequence[Sequence[str]], what: str, unit: str) -> 
             ) from None
         when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
         values[round(when.timestamp() * NS_PER_S)] = value
-    if len(values) < 2 or not all(map(math.isfinite, values.values())):
+    if len(values) < 2 or not all(abs(value) <= _MOST for value in values.values()):
         raise UsageError(f"{path}: it needs two rows at least, all of them numbers")
     begin_ns = np.array(sorted(values), np.int64)
     scale = 1e-3 if "mwh" in head[column].lower() else 1.0

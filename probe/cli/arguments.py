@@ -19,10 +19,7 @@ RUNS = (
 
 def seconds(text: str) -> float:
     """A time in seconds, not negative. Raises ArgumentTypeError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
     return value
@@ -30,10 +27,17 @@ def seconds(text: str) -> float:
 
 def percent(text: str) -> float:
     """A share in percent, 0 to 100. Raises ArgumentTypeError."""
-    value = seconds(text)
-    if value > 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent")
+    value = _number(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent: write 0 to 100")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def add_dir(parser: argparse.ArgumentParser, help_: str = "where runs are kept (./runs)") -> None:

@@ -19,28 +19,45 @@ from .. import __version__
 from ..errors import ProbeError, UsageError
 from ..spelling import did_you_mean, meant_or_all
 from . import commands
+from .streams import prepare_streams
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit with its code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        options = _parser(arguments).parse_args(arguments)
-        code = _module(options.command).run(options)
-    except ProbeError as error:
-        print(f"probe: {error}", file=sys.stderr)
-        code = error.exit_code
-    except BrokenPipeError:
-        # `probe ls | head`: the reader has what it wanted.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except KeyboardInterrupt:
-        code = 130
+    if argv is None:
+        prepare_streams()
+    code = _code(list(sys.argv[1:] if argv is None else argv))
     if code < 0:
         _die_of(-code)
     if argv is None:
         _leave(code)
     sys.exit(code)
+
+
+def _code(arguments: list[str]) -> int:
+    """Run the command; what it raises becomes a line and a code, negative for a signal."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except ProbeError as error:
+        with contextlib.suppress(OSError):  # a full disk has no room for the line either
+            print(f"probe: {error}", file=sys.stderr, flush=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # `probe ls | head`: the reader has what it wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        options = _parser(arguments).parse_args(arguments)
+        return _module(options.command).run(options)
+    except SystemExit as end:  # of --help and --version
+        return int(end.code or 0)
 
 
 def command_names() -> list[str]:
@@ -148,7 +165,7 @@ def _leave(code: int) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]  # joins all threads but daemons
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # a closed pipe, a closed stream
+        with contextlib.suppress(OSError, ValueError, ProbeError):  # a closed pipe, a full disk
             stream.flush()
     os._exit(code)
 

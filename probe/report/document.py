@@ -81,10 +81,12 @@ def state(report: Report) -> str:
     """How a run stands, in one line."""
     run = report.run
     ended = f" ({sentences.short(run.ended_by, 120)})" if run.ended_by else ""
-    after = "for" if not report.final else "after"
-    parts = [f"{run.status}{ended} {after} {duration(run.duration_s)}"]
-    if run.part_s:
-        parts.append(f"from {number(run.part_s[0])} s to {number(run.part_s[1])} s")
+    if run.part_s:  # how long the whole run took is not known here
+        first, last = map(number, run.part_s)
+        parts = [f"{run.status}{ended}", f"only from {first} s to {last} s"]
+    else:
+        after = "for" if not report.final else "after"
+        parts = [f"{run.status}{ended} {after} {duration(run.duration_s)}"]
     if run.steps:
         parts.append(sentences.steps(run))
     if run.ranks > 1:

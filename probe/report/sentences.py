@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from ..model import Phase, Provenance
+from ..printable import printable
 from .group_model import GroupInfo
 from .model import (
     EnergyPrice,
@@ -69,7 +70,7 @@ def provenance(sources: Sequence[SourceRow], phases: Iterable[PhaseRow]) -> list
 
 def steps(run: RunInfo) -> str:
     """How many steps, by which optimizers, and how long one took."""
-    line = f"{run.steps} steps"
+    line = f"{run.steps} step{'s' * (run.steps != 1)}"
     if run.optimizers:
         line += "" if run.iterations == run.steps else f" in {run.iterations} iterations"
         line += f" ({steps_by_optimizer(run.optimizers)})"
@@ -77,7 +78,10 @@ def steps(run: RunInfo) -> str:
         low, high = (duration(quartile) for quartile in run.step_s_quartiles)
         left_out = run.steps_left_out
         about = [f"{low} … {high}"] if low != high else []
-        about += [f"the first {left_out} left out"] if left_out else []
+        if left_out:
+            about.append(
+                "the first left out" if left_out == 1 else f"the first {left_out} left out"
+            )
         line += f" · {duration(run.step_s)} per step"
         line += f" ({'; '.join(about)})" if about else ""
     return line
@@ -189,7 +193,7 @@ def machine(
 
 def short(text: str | int, longest: int) -> str:
     """One line of so many characters at most."""
-    flat = " ".join(str(text).split())
+    flat = printable(" ".join(str(text).split()))
     return flat if len(flat) <= longest else flat[: longest - 1] + "…"
 
 

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
+from ..printable import printable
 from .numbers import duration, energy, number
 
 _INDENT, _BETWEEN = "  ", "  "
@@ -121,6 +122,7 @@ def aligned(rows: Sequence[Sequence[str]], text: Container[int]) -> list[str]:
     Args:
         text: the columns that are aligned to the left; the others hold numbers.
     """
+    rows = [list(map(printable, row)) for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))] if rows else []
     lines = []
     for row in rows:

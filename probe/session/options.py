@@ -73,9 +73,9 @@ def options(
     if isinstance(devices, (list, tuple)):
         devices = ",".join(str(device) for device in devices)
     return WatchOptions(
-        name=name or environment("PROBE_NAME") or None,
-        dir=dir_,
-        devices=devices or environment("PROBE_DEVICES") or None,
+        name=_text(name) or environment("PROBE_NAME") or None,
+        dir=_folder("dir", dir_),
+        devices=_text(devices) or environment("PROBE_DEVICES") or None,
         country=_country(country or environment("PROBE_COUNTRY") or None),
         dither=_share(dither if dither is not None else environment("PROBE_DITHER")),
         target=_target(target or environment("PROBE_TARGET") or None),
@@ -84,14 +84,25 @@ def options(
         ),
         dashboard=dashboard_port(dashboard or environment("PROBE_DASHBOARD")),
         config=plain_config(config),
-        data=data or environment("PROBE_DATA") or None,
+        data=_text(data) or environment("PROBE_DATA") or None,
         modules=bool(modules) or environment("PROBE_MODULES") in _YES,
         classify=bool(classify) or environment("PROBE_CLASSIFY") in _YES,
-        resume=resume or environment("PROBE_RESUME") or None,
+        resume=_folder("resume", resume or environment("PROBE_RESUME") or None),
         hang_after_s=_seconds(
             hang_after if hang_after is not None else environment("PROBE_HANG_AFTER")
         ),
     )
+
+
+def _text(value: object) -> str | None:
+    """What is not text yet (``name=seed``, ``devices=0``) as text; None if it is not set."""
+    return None if value is None else str(value)
+
+
+def _folder(name: str, value: str | os.PathLike[str] | None) -> str | os.PathLike[str] | None:
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{name}={value!r} is no directory: write for example 'runs'")
+    return value
 
 
 def _seconds(minutes: float | str | None) -> float | None:
@@ -108,11 +119,11 @@ def _seconds(minutes: float | str | None) -> float | None:
 
 
 def _target(value: str | None) -> str | None:
-    return str(Target.of(value)) if value is not None else None
+    return str(Target.of(str(value))) if value is not None else None
 
 
 def _country(value: str | None) -> str | None:
-    if value is not None and not (len(value) == 3 and value.isalpha()):
+    if value is not None and not (isinstance(value, str) and len(value) == 3 and value.isalpha()):
         raise UsageError(
             f"country={value!r} is not an ISO 3166 alpha-3 code: write for example 'FRA'"
         )

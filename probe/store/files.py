@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import struct
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from ..errors import StoreError, StoreVersionError
-from ..model import SCHEMA_VERSION, RunStatus
+from ..model import SCHEMA_VERSION
 from . import checksums, untrusted
+from .field_kinds import wrong_field
 from .layout import RUN_FILE
 from .new_files import open_new
 
@@ -27,26 +29,13 @@ INFLATED_BYTES = 256 << 20
 _ZIP_DIRECTORY_BYTES = 1 << 20
 _PLACE = "place"  # an array of an npz file: where it belongs
 _ZIP_END = struct.Struct("<4s4H2IH")  # of a file without a comment, as ours are
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "id": str,
-    "name": str,
-    "started": str,
-    "host": str,
-    "boot_id": str,
-    "total": dict,
-    "logged": dict,
-    "anchor": dict,
-    "recorder": dict,
-    "warnings": list,
-    "command": list,
-    "steps": int,
-}
-_WHOLE = {"recorder": ("pid", "start_ticks"), "anchor": ("monotonic_ns", "wall_ns")}
 
 
 @contextlib.contextmanager
 def _replacing(path: Path, *, sync: bool) -> Iterator[IO[bytes]]:
     """A file that replaces ``path`` when the block ends without an exception."""
+    if path.name in ("", ".."):  # "/" and "." have none
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = temporary_beside(path)
     try:
         with open_new(temporary) as file:
@@ -224,7 +213,9 @@ def read_run_file(run: Path) -> RunFields:
         value = untrusted.parsed(content)
         schema = int(value["schema"])
     except (ValueError, KeyError, TypeError, OverflowError):
-        raise StoreError(f"{path} is damaged: it is not the JSON of a run") from None
+        raise StoreError(
+            f"{path} is damaged: it is not the JSON of a run; restore it or remove {run}"
+        ) from None
     if schema > SCHEMA_VERSION:
         raise StoreVersionError(
             f"{run} was written by a newer phasewatt (schema {schema}, this one reads up to "
@@ -238,28 +229,8 @@ def read_run_file(run: Path) -> RunFields:
             f'"{checksums.KEY}" to read it as it is'
         ) from None
     if wrong := wrong_field(value):
-        raise StoreError(f"{path} is damaged: {wrong!r} is missing or not what it should be")
+        raise StoreError(
+            f"{path} is damaged: {wrong!r} is missing or not what it should be; restore it or "
+            f"remove {run}"
+        )
     return cast("RunFields", value)
-
-
-def wrong_field(stored: object) -> str | None:
-    """A field of run.json or node.json that has no value of its kind; None if all have one."""
-    if not isinstance(stored, dict):
-        return "schema"
-    if not is_whole(stored.get("begin_ns")):
-        return "begin_ns"
-    if stored.get("status", RunStatus.RUNNING) not in list(RunStatus):
-        return "status"
-    for name, kind in _KINDS.items():
-        if stored.get(name) is not None and not isinstance(stored[name], kind):
-            return name
-    for part, keys in _WHOLE.items():
-        if any(not is_whole((stored.get(part) or {}).get(key, 0)) for key in keys):
-            return part
-    times = [stored.get(name) or 0 for name in ("end_ns", "alive_ns")]
-    return None if all(is_whole(time_ns) for time_ns in times) else "end_ns"
-
-
-def is_whole(value: object) -> bool:
-    """Whether a JSON value is a whole number of at most 63 bits."""
-    return type(value) is int and abs(value) < 1 << 63

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..model import SCHEMA_VERSION
 from . import files
+from .field_kinds import is_whole
 from .layout import LOOKED_FILE, node_dir
 from .new_files import make_for_readers, rewrite, touch
 
@@ -259,7 +260,7 @@ def _page(value: Any) -> LivePage | None:
         for name, kind in _ROWS.items():
             value[name] = tuple(kind(**row) for row in value.get(name, ()))
         page = LivePage(**value)
-        timed = isinstance(page.wall_s, (int, float)) and files.is_whole(page.time_ns)
+        timed = isinstance(page.wall_s, (int, float)) and is_whole(page.time_ns)
         return page if timed else None
     except (KeyError, TypeError):
         return None

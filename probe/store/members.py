@@ -12,6 +12,7 @@ from typing import Any
 
 from ..model import DeviceRequest
 from . import files
+from .field_kinds import is_whole
 from .layout import members_dir, seat_of
 from .processes import is_alive
 from .run_fields import ProcessFields
@@ -148,7 +149,7 @@ def _member(value: Any) -> Member | None:
     plain = (
         member.role in ROLES
         and len(launcher) == 2
-        and all(files.is_whole(number) for number in integers)
+        and all(is_whole(number) for number in integers)
         and all(isinstance(word, str) and "\0" not in word for word in words)
         and isinstance(member.info, dict)
     )

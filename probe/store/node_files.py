@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import StoreError
 from ..model import DeviceKind, Gap, Kind, Provenance, Source, device_kind
 from . import checksums, files, untrusted
+from .field_kinds import is_whole
 
 _GAPS_BYTES = 64 << 20  # of a longer file the first part is read
 _PIECE = 1 << 20
@@ -115,7 +116,7 @@ def _gap(line: bytes, name: str) -> Gap | None:
         gap = Gap(**checksums.without_checksum(untrusted.parsed(line), name))
     except (ValueError, TypeError):
         return None
-    return gap if files.is_whole(gap.begin_ns) and files.is_whole(gap.end_ns) else None
+    return gap if is_whole(gap.begin_ns) and is_whole(gap.end_ns) else None
 
 
 def read_names(

@@ -24,6 +24,7 @@ from ..units import NS_PER_S
 from . import files, layout, untrusted
 from .clocks import clocks
 from .edges import columns_of, edges_of, later, once
+from .field_kinds import wrong_field
 from .loaded_samples import COUNTS, with_loaded_samples
 from .members import Member, read_members
 from .node_files import read_gaps, read_names, read_sources
@@ -127,7 +128,7 @@ class RunReader:
             path.parent.name[5:]: stored
             for path in ([] if place else run.glob("node-*/node.json"))
             if (stored := files.read_fields(path, damaged=self.damaged.add)) is not None
-            and files.wrong_field(stored) is None
+            and wrong_field(stored) is None
         }
         # Ranks write their clocks at once, recorders only with their next status.
         measured: dict[str, RunFields] = {

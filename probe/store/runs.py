@@ -208,7 +208,8 @@ def references(text: str, directory: Path) -> list[str]:
 
 def _name(run: Path) -> str | None:
     fields = files.read_fields(run / layout.RUN_FILE)
-    return None if fields is None else fields.get("name")
+    name = None if fields is None else fields.get("name")
+    return name if isinstance(name, str) else None
 
 
 def _age_key(run: Path) -> tuple[str, str]:

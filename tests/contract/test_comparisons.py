@@ -198,6 +198,7 @@ def test_hostile_names_are_only_names() -> None:
     assert "<script>" not in html and "<a " not in html
     md = render(found(HOSTILE), "md")
     assert "<script>" not in md and "](http" not in md and "@all" not in md
+    assert "\x1b" not in render(found("\x1b[31mred"), "text")
     rows = list(csv.reader(io.StringIO(render(found("=1+1"), "csv"))))
     assert all(len(row) == len(rows[0]) for row in rows)
     assert not any(cell.startswith("=") for row in rows for cell in row)

@@ -123,6 +123,10 @@ def test_what_cannot_be_written_leaves_nothing(
     output = ["-o", str(blocked / "below")]
     words = [str(stored.path), "--to", name, *output, *options_of(name)]
     assert "cannot write" in refused(words, capsys)
+    nowhere = ["-o", str(tmp_path / "nowhere" / "below")]
+    words = [str(stored.path), "--to", name, *nowhere, *options_of(name)]
+    assert "there is no directory" in refused(words, capsys)
+    assert os.listdir(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize(
@@ -172,6 +176,7 @@ def test_a_run_that_goes_on_says_so_and_its_file_is_whole(tmp_path: Path) -> Non
         assert processes.wait_until(lambda: any(map(last_sample_ns, Path(run).glob("node-*"))))
         for name in ("prometheus", "codecarbon", "perfetto"):
             output = tmp_path / "out" / name
+            output.parent.mkdir(exist_ok=True)
             out = processes.probe(tmp_path, "export", run, "--to", name, "-o", str(output))
             assert out.returncode == 0, out.stderr
             assert "still going on" in out.stdout and len(out.stdout.splitlines()) == 1

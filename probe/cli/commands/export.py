@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ...errors import UsageError
 from ..arguments import add_run
 
 SUMMARY = "export a run to Prometheus, CodeCarbon, traces, …"
@@ -17,6 +18,7 @@ EXAMPLES = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_run(parser)
+    parser.set_defaults(run=None)  # without any argument the exporters are listed
     parser.add_argument("--to", metavar="NAME", help="where to; without it all names are shown")
     parser.add_argument(
         "--set",
@@ -32,4 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises ProbeError."""
     from ...plugins import SERVICES, load
 
+    if options.to is None and (options.run or options.output or options.set):
+        raise UsageError("say where: --to NAME (`probe export` shows the names)")
+    options.run = options.run or "latest"
     return int(load(SERVICES, "export")(options))

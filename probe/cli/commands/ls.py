@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import NothingToReport
 from ...report.numbers import duration, energy, share
+from ...report.sentences import short
 from ...report.text_tables import aligned
 from ...simulated_card import WORD
 from ..arguments import add_format, add_place, place
@@ -25,6 +26,8 @@ EXAMPLES = (
     "probe ls --job 4711 --by day",
     "probe ls /data/runs --json",
 )
+
+_LONGEST_NAME = 50  # one long name would widen every row
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...store.catalogue import Catalogue
-    from ...store.catalogue.search import found
+    from ...store.catalogue.search import check_days, found
     from ...store.layout import runs_dir
 
+    check_days(options.search or "")
     directory = runs_dir(place(options))
     catalogue = Catalogue(directory)
     everything, unread = _rows(catalogue)
@@ -139,12 +143,12 @@ def listing(rows: list[RunSummary]) -> str:
     for row in rows:
         trainings = row.get("trainings") or []
         several = f" ({len(trainings)} trainings)" if trainings else ""
-        cells = _cells(row, row["id"], row["name"] + several)
+        cells = _cells(row, row["id"], short(row["name"], _LONGEST_NAME) + several)
         cells += [_hungriest(row)] * hungry + [" ".join(_tags(row))] * tagged
         body.append(cells)
         for training in trainings:
             number = training["id"].rpartition("/")[2]
-            cells = _cells(training, f"  /{number}", f"  {training['name']}")
+            cells = _cells(training, f"  /{number}", f"  {short(training['name'], _LONGEST_NAME)}")
             body.append(cells + [""] * (hungry + tagged))
     return "\n".join(aligned([head, *body], range(len(head))))
 

@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 SUMMARY = "join what the hosts of one job wrote apart into the run of rank 0's host"
-EXAMPLES = ("probe merge node0/runs node1/runs",)
+EXAMPLES = (
+    "probe merge node0/runs/20261101-120000-gpt-3fa9c1 node1/runs/20261101-120000-gpt-3fa9c1",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("runs", nargs="+", metavar="DIR", help="directories of runs, rank 0's too")
+    parser.add_argument(
+        "runs", nargs="+", metavar="DIR", help="one run's directory each, rank 0's too"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from ...printable import printable
 from ...report.formats.text import Shape
 from ..model import ComparisonReport
 from ._tables import parts
@@ -43,4 +44,4 @@ def fitted(report: ComparisonReport, width: int) -> str:
         lines.append("")
         for warning in report.warnings:
             add(warning, "! ", "  ")
-    return "\n".join(lines).strip("\n")
+    return "\n".join(map(printable, lines)).strip("\n")

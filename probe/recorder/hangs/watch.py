@@ -15,7 +15,7 @@ from ...clock import Clock
 from ...model import Phase
 from ...report.numbers import duration
 from ...ring.layout import PHASE_OF_CODE, Code
-from ...store.files import is_whole
+from ...store.field_kinds import is_whole
 from ...store.layout import stacks_path
 from ...store.members import Member
 from ...store.processes import process_state

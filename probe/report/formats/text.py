@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...printable import printable
 from ..document import Document, Section
 from ..group_document import brief_of, document_of
 from ..group_model import GroupReport
@@ -42,7 +43,7 @@ def render(report: Report | GroupReport) -> str:
 def shaped(report: Report | GroupReport, shape: Shape) -> str:
     """The text in another shape than the usual one."""
     if shape.short:
-        return "\n".join(brief_of(report))
+        return "\n".join(map(printable, brief_of(report)))
     text = _Text(shape.width, shape.colour)
     return "\n".join(text.lines(document_of(report), details=shape.devices)).rstrip()
 
@@ -102,4 +103,5 @@ class _Text:
             yield self._styled(line.replace("\u00a0", " "), style)
 
     def _styled(self, line: str, style: str) -> str:
+        line = printable(line)
         return f"{style}{line}{_END}" if self._colour and style else line

@@ -85,6 +85,12 @@ class RunSummary(TypedDict):
     simulated: NotRequired[bool]
 
 
+# What readers raise at a run of which a file is damaged.
+_UNREADABLE = (
+    ProbeError, OSError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError
+)  # fmt: skip
+
+
 def private_summary(run_id: str, line: str) -> RunSummary:
     """The row of a run that its owner keeps private; ``line`` says how that is changed."""
     return empty_row(run_id, "private", line)
@@ -94,7 +100,7 @@ def summary(path: Path) -> RunSummary:
     """The summary of one run; ``problem`` says why it cannot be read."""
     try:
         return _quickly(path) or _thoroughly(path)
-    except (ProbeError, OSError, ArithmeticError, LookupError, ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         problem = str(error) if isinstance(error, ProbeError) else f"{path} is damaged: {error}"
         return empty_row(path.name, "unreadable", problem)
 
@@ -279,6 +285,6 @@ def _sum(name: str, hosts: Iterable[Mapping[str, JsonValue]]) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    if value is not None and not isinstance(value, int | float):
+    if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
         raise TypeError(f"{value!r} is no number"[:80])
     return value

@@ -12,10 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 
+from ...errors import UsageError
 from .rows import RunSummary
 
 LONGEST = 200  # characters of a text; the rest is not looked at
+_DAY = re.compile(r"\d{4}(-\d\d(-\d\d)?)?\Z")
 _WORD = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
 
 
@@ -101,6 +104,29 @@ class Search:
     def _in_time(self, day: str) -> bool:
         # "to:2026-11" is the whole of November: no day of it sorts after "2026-11~".
         return bool(day) and self.first <= day and (not self.last or day <= self.last + "~")
+
+
+def check_days(text: str) -> None:
+    """Refuse a text whose ``from:`` or ``to:`` is no day, month or year.
+
+    Not for a page that searches while one types, where ``from:2026-1`` is on its way.
+
+    Raises:
+        UsageError: one of them is no date.
+    """
+    search = Search.of(text)
+    for field, word in (("from", search.first), ("to", search.last)):
+        if word and not _is_day(word):
+            raise UsageError(f"{field}:{word} is not a date: write {field}:2026-11-01")
+
+
+def _is_day(word: str) -> bool:
+    """Whether it is a day, or the begin of one: a month or a year."""
+    try:
+        date.fromisoformat(word + "-01-01"[len(word) - 4 :])
+    except ValueError:
+        return False
+    return _DAY.match(word) is not None
 
 
 def found(rows: Iterable[RunSummary], text: str, *, archived: bool = False) -> list[RunSummary]:

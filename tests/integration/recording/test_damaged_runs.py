@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from probe.store import files
 from tests.fakes import processes
 from tests.fixtures.archives import STORED_RUNS, unpack
 
@@ -44,6 +46,11 @@ def a_list_of_numbers(path: Path) -> None:
     path.write_text("[1, 2]")
 
 
+def carbon_is_a_number(path: Path) -> None:
+    edited = files.read_json(path) | {"carbon": 5}
+    path.write_text(json.dumps(edited))
+
+
 @pytest.mark.parametrize(
     ("pattern", "damage", "code", "says"),
     [
@@ -51,7 +58,8 @@ def a_list_of_numbers(path: Path) -> None:
         ("node-*/summary.npz", empty, 0, ""),
         ("run.json", not_utf8, 1, "run.json is damaged"),
         ("run.json", another_type, 1, "run.json is damaged"),
-        ("run.json", empty, 1, "run.json is damaged"),
+        ("run.json", empty, 1, "restore it or remove"),
+        ("run.json", carbon_is_a_number, 1, "'carbon' is missing or not what it should be"),
         ("node-*/sources.json", another_type, 1, "sources.json is damaged"),
         ("node-*/sources.json", a_list_of_numbers, 1, "sources.json is damaged"),
         ("node-*/cold/samples-*.parquet", flip, 0, "parquet is damaged"),
@@ -74,3 +82,4 @@ def test_one_clear_line_or_a_report_that_says_what_is_missing(
     listed = processes.probe(tmp_path, "ls", str(run.parent))
     assert listed.returncode == 0 and "Traceback" not in listed.stderr
     assert len(listed.stdout.splitlines()) == 2
+    assert ("unreadable" in listed.stdout) == (code == 1 and pattern == "run.json")

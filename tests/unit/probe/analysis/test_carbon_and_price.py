@@ -53,12 +53,7 @@ def test_a_price_by_the_megawatt_hour_keeps_its_currency(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("text", "value", "unit"),
-    [
-        ("0.31", 0.31, ""),
-        ("0.31 EUR", 0.31, "EUR"),
-        ("0.31 usd/kWh", 0.31, "USD"),
-        ("-0.1", -0.1, ""),
-    ],
+    [("0.31", 0.31, ""), ("0.31 EUR", 0.31, "EUR"), ("0.31 usd/kWh", 0.31, "USD")],
 )
 def test_a_number_holds_at_any_time(text: str, value: float, unit: str) -> None:
     found = tariff(text, "price", "")
@@ -101,6 +96,12 @@ def test_a_bad_file_gets_one_line(content: str | None, said: str, tmp_path: Path
 def test_no_intensity(text: str) -> None:
     with pytest.raises(UsageError):
         tariff(text, "intensity", "g")
+
+
+@pytest.mark.parametrize("text", ["-1 EUR", "1e308 EUR", "1e10"])
+def test_no_price(text: str) -> None:
+    with pytest.raises(UsageError, match="write a number per kWh"):
+        tariff(text, "price", "")
 
 
 def test_the_environment_is_asked_and_the_argument_wins(monkeypatch: pytest.MonkeyPatch) -> None:

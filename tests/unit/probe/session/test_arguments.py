@@ -12,6 +12,7 @@ import pytest
 
 from probe.errors import UsageError
 from probe.session.arguments import model_and_optimizer, plain_config
+from probe.session.watch import watch
 
 
 class Model:
@@ -100,3 +101,15 @@ def test_a_config_may_be_deep() -> None:
     for _ in range(5000):
         deep = [deep]
     json.dumps(plain_config({"deep": deep}))
+
+
+def test_what_is_no_text_becomes_text() -> None:
+    options = watch(name=5, devices=0, data=7)._options  # type: ignore[arg-type]
+    assert (options.name, options.devices, options.data) == ("5", "0", "7")
+    assert watch(name=0)._options.name == "0"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["dir", "resume", "country", "target"])
+def test_what_can_be_no_text_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}='?5'?"):
+        watch(**{name: 5})  # type: ignore[arg-type]

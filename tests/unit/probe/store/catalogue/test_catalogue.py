@@ -14,6 +14,7 @@ import pytest
 from probe.analysis.carbon_and_price import Tariffs, tariff
 from probe.analysis.run_sums import sum_line, worths
 from probe.cli.main import main
+from probe.errors import UsageError
 from probe.model import RunStatus
 from probe.report.build import list_row
 from probe.store import files, layout
@@ -21,7 +22,7 @@ from probe.store.catalogue import Catalogue, Hungriest, RunSummary, listing
 from probe.store.catalogue.kept import kept_file
 from probe.store.catalogue.labels import change_labels
 from probe.store.catalogue.rows import empty_row
-from probe.store.catalogue.search import found
+from probe.store.catalogue.search import check_days, found
 from probe.store.catalogue.totals import Worth, total, totals_by
 from probe.store.live import LiveDevice, LivePage, write_live
 from probe.store.runs import create_run
@@ -270,6 +271,14 @@ RUNS = [
 )
 def test_search(text: str, names: list[str]) -> None:
     assert [each["name"] for each in found(RUNS, text)] == names
+
+
+def test_what_is_no_date_is_refused() -> None:
+    for text in ("", "from:2026", "from:2026-11 to:2026-11-03", "name:yesterday"):
+        check_days(text)
+    for word in ("from:yesterday", "to:2026-13-01", "from:2026-1", "to:20261101"):
+        with pytest.raises(UsageError, match=f"{word} is not a date: write .*2026-11-01"):
+            check_days(word)
 
 
 def test_archived_runs_are_there_when_they_are_asked_for() -> None:
