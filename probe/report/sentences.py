@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from ..model import Phase, Provenance
-from ..printable import printable
 from .group_model import GroupInfo
 from .model import (
     EnergyPrice,
@@ -20,6 +19,7 @@ from .model import (
     Totals,
 )
 from .numbers import data_size, duration, number, share
+from .printable import printable
 from .text_tables import unique
 
 _MOST_OPTIMIZERS = 4  # that are named one by one

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from ..printable import printable
 from .numbers import duration, energy, number
+from .printable import printable
 
 _INDENT, _BETWEEN = "  ", "  "
 _NARROWEST = 12  # characters of a column of words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from ...printable import printable
 from ...report.formats.text import Shape
+from ...report.printable import printable
 from ..model import ComparisonReport
 from ._tables import parts
 

@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...printable import printable
 from ..document import Document, Section
 from ..group_document import brief_of, document_of
 from ..group_model import GroupReport
 from ..model import Report
 from ..numbers import unbroken
+from ..printable import printable
 from ..text_tables import Table
 
 _BOLD, _DIM, _YELLOW, _END = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
