@@ -182,7 +182,7 @@ class PhaseEngine:
 
     def all_warnings(self) -> list[str]:
         """What went wrong so far, and what of other threads is missing."""
-        unknown = self._root_finder.unknown_steps() if self._root_finder is not None else ""
+        unknown = self._root_finder.note_on_steps() if self._root_finder is not None else ""
         missing = self._thread_rings.missing()
         said = (missing, unknown, self._threads.note(), *notes_of(self._machine))
         return [*self.warnings, *filter(None, said)]

@@ -97,9 +97,13 @@ class PhaseStateMachine:
     cython.declare(_steps_of=dict, _steps_by_code=dict)
     cython.declare(_several=cython.bint, _iterates=cython.bint)
     loaded: bool = cython.declare(cython.bint, visibility="public")
-    cython.declare(_trained=cython.bint, _elsewhere=dict, _held=cython.longlong)
-    cython.declare(_most_micro=cython.longlong, _by_write=cython.bint, _evaluated=cython.bint)
-    told_to_evaluate: bool = cython.declare(cython.bint, visibility="public")
+    cython.declare(
+        _trained=cython.bint, _elsewhere=dict, _samples_without_gradients=cython.longlong
+    )
+    cython.declare(
+        _most_micro=cython.longlong, _by_write=cython.bint, _evaluated_with_gradients=cython.bint
+    )
+    root_in_eval_mode: bool = cython.declare(cython.bint, visibility="public")
     batches_elsewhere: int = cython.declare(cython.longlong, visibility="public")
     steps_in_backward: int = cython.declare(cython.longlong, visibility="public")
     steps_elsewhere: int = cython.declare(cython.longlong, visibility="public")
@@ -153,7 +157,7 @@ class PhaseStateMachine:
         self._write, self._write_at, self._code = ring.write, ring.write_at, ring.code
         self._samples = 0  # that were loaded for the step that goes on
         self._undecided = 0  # by batches of which no forward has said whether they are a training's
-        self._held = 0  # by a batch loaded without gradients, unless a training's forward follows
+        self._samples_without_gradients = 0  # of the last batch; a training's forward may follow
         self.batches_elsewhere = 0  # loaded by threads that are not recorded
         self._trains_since = self._evaluates_since = False  # the last batch: forwards
         self._samples_code, self._last_samples, self._last_bits = -1, 0, 0
@@ -182,10 +186,8 @@ class PhaseStateMachine:
         self.without_gradients = _evaluates  # a module's forward without gradients → its code
         self.finder = None  # of the modules to listen to, once torch is there
         self.evaluates = False  # the finder knows that an evaluation goes on
-        self.told_to_evaluate = (
-            False  # a root is in eval mode; its forwards may still want gradients
-        )
-        self._evaluated = False  # such a forward was taken for an evaluation's
+        self.root_in_eval_mode = False  # its forwards may want gradients all the same
+        self._evaluated_with_gradients = False  # such a forward was taken for an evaluation's
         self.every_step = False  # the finder is told of every step
         self.rest = None  # before the next step, where asked for
         self.on_reducer = None  # called with the first DDP module seen
@@ -445,7 +447,7 @@ class PhaseStateMachine:
         elif self._evaluates_since:
             self._undecided = 0
         self._trains_since = self._evaluates_since = False
-        self._held = 0 if trains else samples
+        self._samples_without_gradients = 0 if trains else samples
         if trains:
             self._undecided += samples
             if self._idle != TAIL:
@@ -473,15 +475,15 @@ class PhaseStateMachine:
             self._close_if_due()
         self._root = root
         self._forward_seen = self._wants_gradients()
-        if self._forward_seen and self.told_to_evaluate and self._evaluates_anyway(module):
+        if self._forward_seen and self.root_in_eval_mode and self._evaluates_anyway(module):
             self._forward_seen = False
-            self._evaluates_since = self._evaluated = True
+            self._evaluates_since = self._evaluated_with_gradients = True
             self._forward = EVAL
         elif self._forward_seen:
-            if self._held:
-                self._undecided += self._held
-                self._held = 0
-            self._evaluated = False
+            if self._samples_without_gradients:
+                self._undecided += self._samples_without_gradients
+                self._samples_without_gradients = 0
+            self._evaluated_with_gradients = False
             self._trains_since = True
             self._forward = FORWARD
             self.forward_heard = self._trained = True
@@ -554,8 +556,8 @@ class PhaseStateMachine:
             self._close_if_due()
         self._backward = self._trained = True
         self._accumulates = accumulates
-        if self._evaluated:
-            self._evaluated = False
+        if self._evaluated_with_gradients:
+            self._evaluated_with_gradients = False
             if accumulates and self.finder is not None:
                 self._call(self.finder.evaluations.backward_follows)
         self.loaded = False

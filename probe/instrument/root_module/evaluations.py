@@ -36,7 +36,7 @@ class Evaluations:
         if root is None or root.trains_in_eval_mode is not False:
             return False
         root.evaluates = not module.training
-        self._machine.told_to_evaluate = root.evaluates
+        self._machine.root_in_eval_mode = root.evaluates
         return root.evaluates
 
     def backward_follows(self) -> None:

@@ -130,7 +130,7 @@ class RootFinder:
             if self._machine.may_be_root():
                 self._arm()
         elif self._machine.forward_heard:  # before, it may be how it is going to be trained
-            self._machine.told_to_evaluate = True
+            self._machine.root_in_eval_mode = True
 
     def compiling(self, begins: bool) -> None:
         """Torch's compiler begins or ends."""
@@ -164,8 +164,8 @@ class RootFinder:
             root.tell(machine)
         self.discovery.tell(machine)
 
-    def unknown_steps(self) -> str:
-        """One line if there were backwards, and nothing that could be taken for a step."""
+    def note_on_steps(self) -> str:
+        """One line of what is not known of the steps or of their time; else nothing."""
         if not self._machine.optimizer_seen and self._unseen.backwards and not self._unseen.steps:
             return "no optimizer was seen: steps are unknown"
         if self.compiles and self._unseen.steps and not self._machine.optimizer_seen:
