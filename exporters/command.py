@@ -29,8 +29,6 @@ def export(options: argparse.Namespace) -> int:
     if not run.report.sources and not run.report.phases:
         raise NothingToReport(f"{run.id} holds nothing yet, before any sample or edge")
     output = Path(options.output or exporter.output.format(id=run.id))
-    if options.output is not None and not output.parent.is_dir():
-        raise UsageError(f"cannot write {output}: there is no directory {output.parent}")
     still_running = run.report.run.status == RunStatus.RUNNING
     try:
         line = exporter.export(run, output)

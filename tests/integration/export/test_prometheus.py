@@ -91,7 +91,7 @@ def test_the_real_server_sees_the_watts_of_a_live_training(tmp_path: Path) -> No
             # The idle card draws 150 W; the other's true mean is the rig's tape. The slope, for a
             # rate has the first and the last value alone: a page that is a second late is 3 %.
             watts = single(base, 'deriv(phasewatt_gpu_energy_joules_total{device="gpu1"}[30s])')
-            assert watts == pytest.approx(150.0, rel=0.02)
+            assert watts == pytest.approx(150.0, rel=0.05)  # scrapes of a busy machine are late
             tape = rig.gpu(0).tape[: rig.gpu(0).tape_count]
             now = tape[-1].time_ns
             recent = [(a, b) for a, b in itertools.pairwise(tape) if b.time_ns > now - 30e9]
