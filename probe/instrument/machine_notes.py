@@ -15,6 +15,6 @@ def notes_of(machine: PhaseStateMachine) -> Iterator[str]:
         yield "the optimizer steps inside the backward: its time is in backward"
     if machine.batches_elsewhere:
         yield (
-            f"{machine.batches_elsewhere} batches were loaded by a thread that does not train: "
+            f"a thread that does not train loaded {machine.batches_elsewhere} of the batches: "
             "the time of the wait for them is in other, and `data` does not count them"
         )

@@ -518,9 +518,7 @@ class PhaseStateMachine:
         if get_ident() == self.thread:
             return not self._loading
         if self._loading and self._trained:
-            return (
-                False  # a thread that has only loaded ahead gives its place to the one that trains
-            )
+            return False  # one that has only loaded gives its place to the thread that trains
         return self._wants_gradients() and bool(self._adopt(True))
 
     def reduces(self, ddp: Any, reduces: cython.bint) -> bool:

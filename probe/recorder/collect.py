@@ -59,12 +59,14 @@ def collect(run: Path) -> int:
 
 
 def abandoned(folder: Path) -> list[tuple[Path, Path | None]]:
-    """Rings in ``folder`` of this user's dead processes that nobody has drained for a minute.
+    """Find the rings that this user's dead processes left, and that no recorder uses any more.
+
+    A ring counts as used for a minute after it was made or drained last.
 
     Returns:
-        Of each its path and its run's directory, None if there is no such run (any more).
+        For each ring its path and the directory of its run; None if that run does not exist.
     """
-    found = []
+    rings = []
     for path in sorted(folder.glob(f"phasewatt-{os.getuid()}-*.ring")):
         with contextlib.suppress(StoreError, OSError):
             status = path.lstat()
@@ -76,8 +78,8 @@ def abandoned(folder: Path) -> list[tuple[Path, Path | None]]:
             )
             if status.st_uid == os.getuid() and unused_s > _UNUSED_S and not is_alive(pid, ticks):
                 is_there = run is not None and (run / RUN_FILE).is_file()
-                found.append((path, run if is_there else None))
-    return found
+                rings.append((path, run if is_there else None))
+    return rings
 
 
 def _lives(run: Path, members: Iterable[Member]) -> bool:

@@ -143,9 +143,8 @@ def _outcome(member: Member, ended: tuple[int, int, int] | None, died_ns: int) -
     """Of one process that said how it ended, or died at ``died_ns``."""
     who = "the command" if member.role == "launcher" else f"rank {member.rank}"
     if ended is None and member.info.get("left") and not member.info.get("error"):
-        return Outcome(
-            member.begin_ns, RunStatus.FINISHED, 0, ""
-        )  # a recorder before took its ring
+        # An earlier recorder removed its ring, which held when that was.
+        return Outcome(member.begin_ns, RunStatus.FINISHED, 0, "")
     if ended is None:
         return Outcome(
             died_ns, RunStatus.KILLED, None, f"{who} died without leaving the watched block"

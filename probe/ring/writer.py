@@ -41,7 +41,7 @@ class RingWriter:
         """Preallocate ``path`` (a power-of-two ``capacity`` of slots) and map it.
 
         Args:
-            run: the directory of the run, so that whoever finds the ring knows where it belongs.
+            run: the directory of the run. `probe doctor --fix` reads it if the process dies.
 
         Raises:
             StoreError: no space, or no right to write there.

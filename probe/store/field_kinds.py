@@ -1,7 +1,7 @@
 """Which values the fields of a run.json or node.json may have.
 
-A file that was edited, or that another program wrote, may hold anything. One field of another kind
-makes the file a damaged one, so that whoever reads a field later need not look.
+A file that was edited, or that another program wrote, may hold anything. A file with one field of
+another kind is reported as damaged when it is read. Code that uses a field need not check it again.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ class Evaluations:
         for root in self._roots.values():
             if root.evaluates:
                 root.trains_in_eval_mode, root.evaluates = True, False
+        self._machine.root_in_eval_mode = False  # else each forward would be asked about again
 
     def without_gradients(self, module: Any) -> int:
         """What a root's forward without gradients is; NO_GRAD where the future has to tell."""

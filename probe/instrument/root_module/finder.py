@@ -129,7 +129,7 @@ class RootFinder:
         if root is None:
             if self._machine.may_be_root():
                 self._arm()
-        elif self._machine.forward_heard:  # before, it may be how it is going to be trained
+        elif root.trains_in_eval_mode is False:
             self._machine.root_in_eval_mode = True
 
     def compiling(self, begins: bool) -> None:
@@ -175,8 +175,8 @@ class RootFinder:
             )
         if self.late_steps:
             return (
-                f"{self.late_steps} steps were made by no optimizer, but found by what they wrote; "
-                "where such steps follow those of an optimizer, the first is missing"
+                f"no optimizer made {self.late_steps} of the steps: they were found by what they "
+                "wrote; where such steps follow those of an optimizer, the first is missing"
             )
         return ""
 

@@ -234,24 +234,24 @@ def age(run: Path) -> None:
 def test_doctor_removes_what_killed_jobs_left_in_memory(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    known, unknown, recent = (killed_with_its_recorder(tmp_path) for _ in range(3))
-    elsewhere, recent_elsewhere = (killed_with_its_recorder(other) for _ in range(2))
+    left, removed, just_removed = (killed_with_its_recorder(tmp_path) for _ in range(3))
+    elsewhere, just_left_elsewhere = (killed_with_its_recorder(other) for _ in range(2))
     living = processes.start(MARKER, tmp_path, str(tmp_path / "count"))
     assert living.stdout is not None
     lives = Path(living.stdout.readline().strip())
     await_recorder(lives)
-    shutil.rmtree(unknown)
-    shutil.rmtree(recent)  # a process in a container may look as dead, and use its ring
-    for run in (unknown, elsewhere):
+    shutil.rmtree(removed)
+    shutil.rmtree(just_removed)  # a process in a container may look as dead, and use its ring
+    for run in (removed, elsewhere):
         age(run)
     written = work_edges(elsewhere)
     out = processes.probe(tmp_path, "doctor", "--fix")
     assert out.returncode == 0, out.stderr
-    assert [len(rings_of(run)) for run in (known, unknown, elsewhere)] == [0, 0, 0]
-    assert all(rings_of(run) for run in (recent, recent_elsewhere, lives))
+    assert [len(rings_of(run)) for run in (left, removed, elsewhere)] == [0, 0, 0]
+    assert all(rings_of(run) for run in (just_removed, just_left_elsewhere, lives))
     assert re.match(r"\d+ rings were read into their runs, \d+ of unknown runs rem", out.stderr)
     assert work_edges(elsewhere) == written > 0
-    for run in (recent, recent_elsewhere):
+    for run in (just_removed, just_left_elsewhere):
         for ring in rings_of(run):
             ring.unlink()
     living.kill()

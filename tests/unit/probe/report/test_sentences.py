@@ -38,7 +38,7 @@ def test_one_step_is_singular() -> None:
 
 
 def test_of_a_part_the_length_of_the_run_is_not_said() -> None:
-    whole = report_of_rows()
-    part = replace(whole, run=replace(whole.run, part_s=(0.0, 2.0), duration_s=2.0))
-    assert state(whole).startswith("finished after ")
-    assert state(part).startswith("finished · only from 0 s to 2.00 s")
+    report = report_of_rows()
+    report_of_part = replace(report, run=replace(report.run, part_s=(0.0, 2.0), duration_s=2.0))
+    assert state(report).startswith("finished after ")
+    assert state(report_of_part).startswith("finished · only from 0 s to 2.00 s")
