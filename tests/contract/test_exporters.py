@@ -463,6 +463,7 @@ def test_perfetto_slices_nest_and_add_up(stored: StoredRun, tmp_path: Path) -> N
     assert all(begin <= end for _, begin, end in found)
 
 
+@pytest.mark.full
 def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
     script = f"""
     import sys, time

@@ -11,6 +11,7 @@ import pytest
 from exporters import ExportRefused, StoredRun, exporter_of
 from tests.fakes.exported_runs import HOSTILE_STEPPED, STEPPED, stored_run
 from tests.fakes.recordings import RecordedRuns, needs
+from tests.fakes.selection import one_in
 from tests.fakes.tracker_readers import READERS
 
 from .test_exporters import TRACKERS
@@ -68,7 +69,7 @@ def test_figures_are_the_reports_and_written_once(
     assert per_sample == pytest.approx([value / 8 for value in spent], rel=0.3)
 
 
-@pytest.mark.parametrize("name", TRACKERS)
+@pytest.mark.parametrize("name", one_in(2, TRACKERS))
 def test_hostile_names_stay_inside(name: str, hostile: StoredRun, tmp_path: Path) -> None:
     output = tmp_path / "place"
     exporter_of(name).export(hostile, output)

@@ -227,7 +227,9 @@ for _ in range(30):
 """
 
 
-@pytest.mark.parametrize("how", ["script", "module", "torchrun"])
+@pytest.mark.parametrize(
+    "how", ["script", pytest.param("module", marks=pytest.mark.full), "torchrun"]
+)
 def test_probe_run_finds_the_phases_of_an_untouched_script(how: str, tmp_path: Path) -> None:
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").touch()

@@ -263,6 +263,7 @@ def drag(page: Any, view: str, begin: float, end_: float) -> None:
     page.mouse.up()
 
 
+@pytest.mark.full
 def test_the_lower_charts_of_a_live_run_follow_it_too(browser: Any, shown: Shown) -> None:
     """Those that are seen, every few seconds."""
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
@@ -511,6 +512,7 @@ def test_by_keyboard_alone(browser: Any, shown: Shown) -> None:
         page.wait_for_selector("header:has-text('plain') h1")
 
 
+@pytest.mark.full
 def test_two_kinds_are_compared_from_the_form(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, "gains?base=plain&other=faster") as page:
         page.wait_for_selector(".js-plotly-plot .main-svg")
@@ -541,6 +543,7 @@ def test_the_objective_is_asked_for_in_the_form(browser: Any, shown: Shown) -> N
         assert page.locator("#objective .scroll table tbody tr").count() >= 2
 
 
+@pytest.mark.full
 def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['live']}") as page:
         settled(page)
@@ -572,7 +575,7 @@ def test_devices_are_chosen_and_stand_in_the_address(browser: Any, shown: Shown)
         until(page, DRAWN, ["gpu5"])
 
 
-@pytest.mark.parametrize("how", ["deleted", "torn"])
+@pytest.mark.parametrize("how", ["deleted", pytest.param("torn", marks=pytest.mark.full)])
 def test_a_run_that_vanishes_while_it_is_shown(how: str, browser: Any, shown: Shown) -> None:
     run = shown.directory / shown.runs[how]
     with opened(browser, shown, f"run/{shown.runs[how]}") as page:

@@ -61,10 +61,9 @@ def watched(tmp_path, monkeypatch):
 # -- they train ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "script", [pytest.param("resnet50_cifar10.py", marks=pytest.mark.full), "gpt2_wikitext2.py"]
-)
-@pytest.mark.parametrize("stack", [pytest.param("baseline", marks=pytest.mark.full), "paper"])
+@pytest.mark.full
+@pytest.mark.parametrize("script", ["resnet50_cifar10.py", "gpt2_wikitext2.py"])
+@pytest.mark.parametrize("stack", ["baseline", "paper"])
 def test_the_examples_train_on_data_that_ship(script, stack, tmp_path):
     few = ("--samples", "1500" if script.startswith("resnet") else "320", "--modules")
     done = run(script, "--size", "tiny", "--stack", stack, *few, folder=tmp_path)

@@ -79,7 +79,7 @@ def random_report(seed: int) -> ObjectiveReport:
     )
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [pytest.param(360, marks=pytest.mark.full), 1280])
 def test_no_text_of_a_pareto_chart_is_on_another_or_cut(
     width: int, browser: Any, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from tests.fakes.virtual_run import VirtualRun
 from .conftest import Shown, end, serve
 from .test_dashboard_browser import opened, settled, until
 
-pytestmark = pytest.mark.xdist_group("dashboard")  # one browser
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("dashboard")]  # one browser
 
 SECONDS = 120.0
 # Name, watts of its backward, days ago: the dearest of all is older than a week.

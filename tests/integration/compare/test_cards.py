@@ -60,7 +60,8 @@ def ended(*words: str) -> int:
     return int(leaving.value.code or 0)
 
 
-@pytest.mark.parametrize("seeds", [2, pytest.param(3, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("seeds", [2, 3])
 def test_cards_that_are_killed_go_on(
     seeds: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ def recorded(folder: Path, how: str, **holds: int) -> dict[str, object]:
     return {row.what: row for row in patterns.rows}
 
 
+@pytest.mark.full
 def test_a_kind_that_touches_more_has_the_higher_peak(tmp_path: Path) -> None:
     rows = recorded(tmp_path, "process", plain=96, more=192)
     attention, mlp = rows["attention: peak resident"], rows["mlp: peak resident"]

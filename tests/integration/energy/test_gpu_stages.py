@@ -57,6 +57,7 @@ def test_reads_say_how_the_meters_see_and_a_stage_is_not_run_twice(tmp_path: Pat
     assert not [name for name in rig.functions if "Set" in name and rig.calls(name)]
 
 
+@pytest.mark.full
 def test_a_stage_that_fails_says_why_and_is_tried_again(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, power_w=90.0)
     rig.fail("nvmlDeviceGetTotalEnergyConsumption", 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import threading
 import time
 from pathlib import Path
@@ -102,21 +103,29 @@ def test_probe_run_measures_a_command_without_torch(recorded_runs: RecordedRuns)
     phases_add_up(report)
 
 
+# Prints each phase's true joules: on a busy machine the power changes after its phase began.
 LONG_PHASES_LOOP = f"""{processes.AWAIT_RECORDER}
+import json
+import os
 import sys
 sys.path.insert(0, {str(processes.ROOT)!r})
 import probe
 from tests.fakes.nvml import NvmlRig
-rig = NvmlRig.attach(__import__("os").environ["NVML_RIG"])
+rig = NvmlRig.attach(os.environ["NVML_RIG"])
+joules = dict(hot=0.0, cool=0.0)
+drawn = 100.0
 with probe.watch() as run:
     await_recorder(run)
     for _ in range(4):
-        with run.phase("hot"):
-            rig.set_power(0, 400.0)
-            time.sleep(1.5)
-        with run.phase("cool"):
-            rig.set_power(0, 100.0)
-            time.sleep(1.5)
+        for name, watts in (("hot", 400.0), ("cool", 100.0)):
+            with run.phase(name):
+                began = time.perf_counter()
+                rig.set_power(0, watts)
+                changed = time.perf_counter()
+                time.sleep(1.5)
+                joules[name] += drawn * (changed - began) + watts * (time.perf_counter() - changed)
+            drawn = watts
+print(json.dumps(joules))
 """
 
 
@@ -124,6 +133,7 @@ def _record_long_phases(folder: Path) -> None:
     rig = NvmlRig(folder, gpus=1, power_w=100.0, period_s=0.1)
     done = processes.run(LONG_PHASES_LOOP, folder, extra=rig.env())
     assert done.returncode == 0, done.stderr
+    (folder / "true_joules.json").write_text(done.stdout)
 
 
 LONG_PHASES = Recording("long-phases", _record_long_phases, seconds=12.0)
@@ -131,16 +141,15 @@ LONG_PHASES = Recording("long-phases", _record_long_phases, seconds=12.0)
 
 @needs(LONG_PHASES)
 def test_long_phases_get_their_own_energy(recorded_runs: RecordedRuns) -> None:
-    report = report_of(recorded_runs[LONG_PHASES])
-    rows = {r["phase"]: r for r in report["phases"] if r["device"] == "gpu0"}
-    for name, watts in (("hot", 400.0), ("cool", 100.0)):
+    folder = recorded_runs[LONG_PHASES]
+    rows = {r["phase"]: r for r in report_of(folder)["phases"] if r["device"] == "gpu0"}
+    for name, truth in json.loads((folder / "true_joules.json").read_text()).items():
         row = rows[name]
-        truth = watts * row["time_s"]
-        assert row["energy_j"] == pytest.approx(truth, rel=0.1, abs=40)
-        assert row["energy_j_interval"][0] <= truth <= row["energy_j_interval"][1]
-        assert row["provenance"] == "estimated"
         # Weak where eight changes of power leave the response's shape open: 1 busy run of 12.
         assert row["status"] in ("resolved", "weak")
+        assert row["energy_j"] == pytest.approx(truth, rel=0.2)  # idle: 1 to 9 %
+        assert row["energy_j_interval"][0] <= truth <= row["energy_j_interval"][1]
+        assert row["provenance"] == "estimated"
 
 
 # Says how long its phase lasted, for a sleep takes longer than asked.
@@ -213,9 +222,8 @@ SOCKETS = Recording("sockets", _record_sockets, seconds=3.0)
 @needs(SOCKETS)
 def test_rapl_is_measured_and_no_model_stands_beside_it(recorded_runs: RecordedRuns) -> None:
     report = report_of(recorded_runs[SOCKETS])
-    duration = report["run"]["duration_s"]
     # Two packages and two DRAM domains; the platform counter holds the same joules again.
-    assert report["total"]["energy_j"] == pytest.approx(4 * 60.0 * duration, rel=0.08)
+    assert_constant_power(report, 4 * 60.0)
     assert {s["device"] for s in report["sources"] if s["in_total"]} == {
         "cpu0",
         "cpu1",

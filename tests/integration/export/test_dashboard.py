@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from probe.cli.main import main
 from probe.errors import UsageError
 from probe.session.options import dashboard_port
 from tests.fakes import processes
-from tests.fakes.selection import rows_one_in
 
 WATCHED = """
 import os, sys, time
@@ -114,19 +114,20 @@ BAD_WORDS = [
 ]
 
 
-@pytest.mark.parametrize(("words", "told"), rows_one_in(3, BAD_WORDS))
-def test_bad_words_get_one_clear_line(words: list[str], told: str, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "probe", "dashboard", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=processes.environment(tmp_path / "runs"),
-        timeout=processes.HUNG_S,
-    )
-    assert done.returncode == 1 and told in done.stderr and done.stderr.count("\n") == 1
+@pytest.mark.parametrize(("words", "explained"), BAD_WORDS)
+def test_bad_words_get_one_clear_line(
+    words: list[str],
+    explained: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PROBE_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as leaving:
+        main(["dashboard", *words])
+    err = capsys.readouterr().err
+    assert leaving.value.code == 1 and explained in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.fakes.batch_tasks import (
     true_energy,
 )
 from tests.fakes.nvml import NvmlRig
+from tests.fakes.selection import one_in
 
 pytestmark = pytest.mark.paced
 
@@ -155,7 +156,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("ending", list(ENDS))
+@pytest.mark.parametrize("ending", one_in(2, ENDS, always=["kill"]))
 def test_a_task_that_ends_badly_leaves_the_jobs_block(tmp_path: Path, ending: str) -> None:
     last, code, status = ENDS[ending]
     task = start(tmp_path, slurm(0, 1), code=f"import os, signal\n{TRAIN}\n{last}\n")

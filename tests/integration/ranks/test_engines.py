@@ -26,7 +26,7 @@ BEGUN_BY_NAME = ("asynchronous", "zero3")  # by functions of torch.distributed
     [
         "fsdp",
         "pipeline",
-        "asynchronous",
+        pytest.param("asynchronous", marks=FULL),
         pytest.param("tensor", marks=FULL),
         pytest.param("zero3", marks=FULL),
         pytest.param("zero2", marks=FULL),

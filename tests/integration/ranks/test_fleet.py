@@ -19,6 +19,7 @@ WATTS = f"sum by (instance) (deriv(phasewatt_gpu_energy_joules_total[{WINDOW_S}s
 FLEET = processes.ROOT / "examples/fleet"
 
 
+@pytest.mark.full
 @needs_prometheus
 def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Path) -> None:
     """The files of examples/fleet, with their addresses put in."""

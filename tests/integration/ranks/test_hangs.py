@@ -123,6 +123,7 @@ def test_a_rank_that_waits_in_a_collective_is_named_and_goes_on(tmp_path: Path) 
     assert len(after) == 2 and all("; it went on at " in line for line in after), after
 
 
+@pytest.mark.full
 def test_a_long_step_below_the_limit_is_no_hang(tmp_path: Path) -> None:
     done = processes.run(STEPS, tmp_path, "0.1", "1.6", "10")
     assert done.returncode == 0, done.stderr
@@ -133,6 +134,7 @@ def test_a_long_step_below_the_limit_is_no_hang(tmp_path: Path) -> None:
     assert "hang" not in kept
 
 
+@pytest.mark.full
 def test_a_stopped_process_is_named_and_lives_on(tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     training = processes.start(STEPS, tmp_path, "0.05", "0.02", "1000000", str(stop))

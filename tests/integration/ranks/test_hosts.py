@@ -97,6 +97,7 @@ def trained(run: Path, host: str) -> int:
     return int((files.read_json(run / f"node-{host}" / "live.json") or {}).get("steps") or 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(KILLS))
 def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
     """All that ran on it is killed at once: the other's joules are complete, its own as far as
@@ -169,6 +170,7 @@ def fleet_of_files(tmp_path: Path, run: Path, joules: float) -> None:
     assert joules * 0.8 < sum(float(row[3].split()[0]) for row in rows) < joules * 1.02
 
 
+@pytest.mark.full
 def test_what_was_written_apart_is_merged(tmp_path: Path) -> None:
     """No shared file system, a launcher without an id, and the group is made inside the watch."""
     with job(tmp_path, "--seconds", "4", "--late", shared=False, static=True) as nodes:

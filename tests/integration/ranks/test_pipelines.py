@@ -69,8 +69,9 @@ def pipeline(folder: Path, schedule: str, ranks: int, transfer_s: float) -> Pipe
     )
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.full)])
-@pytest.mark.parametrize("schedule", [pytest.param("gpipe", marks=pytest.mark.full), "1f1b"])
+@pytest.mark.full
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_bubble_and_transfer_are_told_apart(schedule: str, ranks: int, tmp_path: Path) -> None:
     fast = pipeline(tmp_path / "fast", schedule, ranks, 0.0)
     bubble_s = fast.step_s * (ranks - 1) / (MICROS + ranks - 1)

@@ -100,6 +100,7 @@ def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
 LAUNCHERS = ["torchrun", pytest.param("deepspeed", marks=pytest.mark.full)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", LAUNCHERS)
 def test_eight_cards_of_which_four_are_used(how: str, tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=8, power_w=100.0, period_s=PERIOD_S)

@@ -96,6 +96,7 @@ def test_torchrun_in_the_task_of_each_node_is_one_run(tmp_path: Path) -> None:
     assert "finished" in first.strip().splitlines()[-2]  # on both hosts
 
 
+@pytest.mark.full
 def test_a_batch_script_is_one_process_though_its_job_has_several_tasks(tmp_path: Path) -> None:
     variables = {name: value for name, value in slurm(0, 4).items() if "STEP" not in name}
     (text,) = printed([start(tmp_path, variables)])
@@ -104,6 +105,7 @@ def test_a_batch_script_is_one_process_though_its_job_has_several_tasks(tmp_path
     assert text.strip().startswith("-- phasewatt: Slurm job 4711")
 
 
+@pytest.mark.full
 def test_scontrol_is_never_called(tmp_path: Path) -> None:
     called = tmp_path / "called"
     scontrol = processes.write(tmp_path / "scontrol", f"#!/bin/sh\necho $* >> {called}\n")
@@ -121,6 +123,7 @@ def test_tasks_in_which_nothing_trains_say_so_once(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").glob("*/run.json"))
 
 
+@pytest.mark.full
 def test_notes_of_tasks_are_removed(tmp_path: Path) -> None:
     variables = slurm(0, 1) | {"SLURM_STEP_NUM_TASKS": "2", "TMPDIR": str(tmp_path)}
     printed([start(tmp_path, variables, "5")])

@@ -14,7 +14,8 @@ from probe.store.history import History
 from probe.store.reader import RunReader
 from tests.fakes.stored_run import NS
 
-pytestmark = pytest.mark.xdist_group("month")  # one fixture of nine days
+# One fixture of nine days.
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("month")]
 
 DAYS, STEPS_PER_S = 9, 0.5
 

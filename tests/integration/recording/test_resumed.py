@@ -92,6 +92,7 @@ def test_attempts_add_up(tmp_path: Path) -> None:
     assert any(row["phase"] == "restart" for row in rows)
 
 
+@pytest.mark.full
 def test_what_cannot_be_continued_is_a_run_of_its_own(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=1, power_w=50.0)
     code = f"import sys\nsys.path.insert(0, {str(processes.ROOT)!r})\n{LOOP}"

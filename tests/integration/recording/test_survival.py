@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("number", range(10 if PROVE else 1))
-@pytest.mark.parametrize("error", one_in(2, ERRORS))
+@pytest.mark.parametrize("error", one_in(4, ERRORS))
 def test_file_calls_that_fail_for_a_while(error: str, number: int, tmp_path: Path) -> None:
     """The training is as it was, the run opens, and what lies outside the spell was recorded."""
     random = np.random.default_rng([ERRORS[error], number])

@@ -110,6 +110,7 @@ def test_what_fails_hangs_and_diverges_is_charged_and_the_search_goes_on(
     assert "holds another search" in other
 
 
+@pytest.mark.full
 @pytest.mark.paced
 def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
     place = tmp_path / "search"
@@ -168,6 +169,7 @@ def test_joules_are_searched_and_charged_where_a_meter_measures_them(tmp_path: P
     assert all(0 < each < 1e6 for each in joules)
 
 
+@pytest.mark.full
 @pytest.mark.paced
 def test_two_hosts_share_a_search_and_its_budget(tmp_path: Path) -> None:
     """Both are here, under names of their own; money of the machine's hours is the objective."""

@@ -489,7 +489,8 @@ print("imported" if "probe.integrations.hf" in sys.modules else "not imported")
 """
 
 
-@pytest.mark.parametrize("names", [["phasewatt"], pytest.param([], marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("names", [["phasewatt"], []])
 def test_below_probe_run_a_trainer_knows_the_name(tmp_path: Path, names: list[str]) -> None:
     """The script itself imports nothing of ours."""
     need("transformers")

@@ -131,9 +131,10 @@ def run_elastic(folder: Path, ranks: int, steps: int, *options: str) -> list[str
     return lines(log)[before:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "attempts",
-    [((2, 11, 0), (3, 30, 10)), pytest.param(((4, 11, 0), (2, 22, 10), (3, 30, 20)), marks=FULL)],
+    [((2, 11, 0), (3, 30, 10)), ((4, 11, 0), (2, 22, 10), (3, 30, 20))],
     ids=["2,3", "4,2,3"],
 )
 def test_other_numbers_of_ranks_go_on_with_the_same_losses(

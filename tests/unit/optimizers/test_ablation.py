@@ -239,6 +239,7 @@ def test_shapley_finds_who_did_it() -> None:
     )
 
 
+@pytest.mark.full
 def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
     design = Design.of("shapley", tuple(SAVED), 5)
     made = trials(design)

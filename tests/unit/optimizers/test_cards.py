@@ -78,6 +78,7 @@ def test_a_technique_that_does_nothing_gets_no_evidence(campaigns: int, question
     assert counted[Word.NO_EVIDENCE] >= 0.95 * campaigns, counted
 
 
+@pytest.mark.full
 @MODES
 @pytest.mark.parametrize("campaigns", [8, AT_FULL_SIZE])
 def test_several_that_do_nothing_get_no_more_verdicts_together(

@@ -18,6 +18,7 @@ from probe.model import Status
 from tests.fakes.attributed_traces import attributed
 from tests.fakes.power_sensors import Counter, SampledCounter
 from tests.fakes.power_traces import STEPS, World, make_trace
+from tests.fakes.selection import rows_one_in
 
 SEEDS = 4
 USUAL = ((1.0, 0.008),)
@@ -36,7 +37,7 @@ def estimates(lag: tuple[tuple[float, float], ...]) -> list[Estimate]:
     return made
 
 
-@pytest.mark.parametrize("lag", [LATE, SECOND])
+@pytest.mark.parametrize("lag", [LATE, pytest.param(SECOND, marks=pytest.mark.full)])
 def test_no_phase_is_resolved_where_power_comes_late(lag: tuple[tuple[float, float], ...]) -> None:
     made = estimates(lag)
     resolved = [any(e.of(code).status is Status.RESOLVED for code in e.codes) for e in made]
@@ -45,7 +46,8 @@ def test_no_phase_is_resolved_where_power_comes_late(lag: tuple[tuple[float, flo
 
 
 @pytest.mark.parametrize(
-    ("samples", "sample_s", "step"), [(2, 0.02, "180 ms"), (2, 0.02, "12 ms"), (3, 0.005, "60 ms")]
+    ("samples", "sample_s", "step"),
+    rows_one_in(2, [(2, 0.02, "180 ms"), (2, 0.02, "12 ms"), (3, 0.005, "60 ms")]),
 )
 def test_no_phase_is_resolved_where_a_meter_has_several_windows(
     samples: int, sample_s: float, step: str
