@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,11 @@ def test_every_figure_of_the_paper_is_there_in_its_unit(form: str, made: PaperTa
     for title in ("Table I", "Table II"):
         (block,) = [text for head, text in by_title.items() if re.match(rf"{title}\b", head)]
         assert len(re.findall(r"95 % interval", block)) == (5 if title == "Table I" else 4)
+
+
+def test_the_text_holds_no_control_characters(made: PaperTables) -> None:
+    shown = render.text(replace(made, data="\x1b[31mred\x07"))
+    assert "[31mred" in shown and not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown)
 
 
 def shown_as(cell: str, value: float | None) -> bool:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ...report.numbers import duration, energy, interval, number
+from ...report.printable import printable
 from ...simulated_card import WORD
 from ...small_process import stay_small
 from ..arguments import add_format, add_run
@@ -55,7 +56,7 @@ def advice(ranked: Advice) -> str:
             f"   rests on: {_rests(tip)}",
             f"   try: {tip.try_}",
         ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _bound(tip: Tip) -> str:

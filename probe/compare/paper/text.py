@@ -7,6 +7,7 @@ import textwrap
 
 from ...report.formats.md import cell, grid
 from ...report.numbers import interval, number
+from ...report.printable import printable
 from ...report.text_tables import Table
 from ..gain import Interval, OpenInterval
 from .model import (
@@ -31,10 +32,11 @@ def text(all_tables: PaperTables, width: int = WIDTH) -> str:
         lines += textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False)
     for table in _tables(all_tables):
         lines += ["", *table.lines(width)]
+    if all_tables.notes:
+        lines.append("")
     for note in all_tables.notes:
-        first = "! " if note is not all_tables.notes[0] else "\n! "
-        lines += textwrap.wrap(note, width, initial_indent=first, subsequent_indent="  ")
-    return "\n".join(lines)
+        lines += textwrap.wrap(note, width, initial_indent="! ", subsequent_indent="  ")
+    return "\n".join(map(printable, lines))
 
 
 def md(all_tables: PaperTables) -> str:

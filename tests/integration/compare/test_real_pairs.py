@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.fakes import processes
+from tests.fakes.selection import rows_one_in
 from tests.scripts import SCRIPTS
 
 PROVE = bool(os.environ.get("PROVE"))
@@ -25,7 +26,7 @@ KINDS = ("cnn", "gpt", "lstm", "two_models", "ranks")
 PAIRS = (
     [(kind, classify) for kind in KINDS for classify in (False, True)]
     if PROVE
-    else [("cnn", True), ("ranks", False)]
+    else rows_one_in(2, [("cnn", True), ("ranks", False)])
 )
 RUNS = 4 if PROVE else 3
 RANKS = 4 if PROVE else 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from probe.cli.commands.advise import advice
 from probe.cli.commands.ls import listing
+from probe.compare.advise import of_report
 from probe.report.formats import text
 from probe.store.catalogue.rows import empty_row
 from tests.fakes.reports import full_report
@@ -22,6 +24,12 @@ def test_a_report_holds_no_control_characters() -> None:
     for short in (False, True):
         shown = text.shaped(report, text.Shape(short=short))
         assert "[31mred" in shown and not controls(shown)
+
+
+def test_advice_holds_no_control_characters() -> None:
+    report = full_report(NAME)
+    shown = advice(of_report(replace(report, run=replace(report.run, name=NAME))))
+    assert "[31mred" in shown and not controls(shown)
 
 
 def test_a_row_of_the_list_stays_one_line_of_its_width() -> None:
