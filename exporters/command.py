@@ -10,6 +10,7 @@ from probe.errors import NothingToReport, UsageError
 from probe.model import RunStatus
 from probe.store.layout import runs_dir
 from probe.store.runs import find_run
+from probe.store.seals import await_end
 from probe.store.trainings import single
 from probe.until_interrupted import until_interrupted, wait_for_interruption
 
@@ -25,7 +26,7 @@ def export(options: argparse.Namespace) -> int:
             print(f"{name:14}{(type(exporter).__doc__ or '').strip().splitlines()[0]}")
         return 0
     exporter = exporter_of(options.to, dict(map(_option, options.set)))
-    run = StoredRun(single(find_run(options.run, runs_dir(options.dir))))
+    run = StoredRun(await_end(single(find_run(options.run, runs_dir(options.dir)))))
     if not run.report.sources and not run.report.phases:
         raise NothingToReport(f"{run.id} holds nothing yet, before any sample or edge")
     output = Path(options.output or exporter.output.format(id=run.id))

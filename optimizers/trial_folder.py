@@ -8,18 +8,13 @@ import fcntl
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
-
-from probe.errors import ProbeError
-from probe.model import RunStatus
 
 from .errors import UsageError
 
 _ATTEMPTS = 10_000
 _OF_A_RUN = ("PROBE_RUN", "PROBE_TASK", "PROBE_RESUME")  # each trial is a run of its own
-_SEAL_S, _UNSEEN_S, _TURN_S = 20.0, 5.0, 0.05
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
@@ -60,22 +55,6 @@ def alone(folder: Path, what: str, host: str = "") -> Iterator[None]:
         except OSError:
             raise UsageError(f"another process runs the {what} in {folder}") from None
         yield
-
-
-def await_seal(run: Path) -> None:
-    """Wait for the recorder of a trial that is over: on a busy machine it writes its last later.
-
-    Such a recorder may not even have said that it is there, so that the run looks killed.
-    """
-    from probe.store.reader import RunReader  # usage errors come before slow imports
-
-    begin_s = time.monotonic()
-    with contextlib.suppress(ProbeError):
-        while (reader := RunReader(run)).meta.get("status") == RunStatus.RUNNING:
-            most_s = _SEAL_S if reader.status is RunStatus.RUNNING else _UNSEEN_S
-            if time.monotonic() > begin_s + most_s:
-                return
-            time.sleep(_TURN_S)
 
 
 def trial_environment(runs: Path) -> dict[str, str]:

@@ -28,9 +28,10 @@ from probe.store.files import write_json
 from probe.store.layout import ABLATION_FILE
 from probe.store.reader import RunReader
 from probe.store.runs import list_runs
+from probe.store.seals import await_seal
 
 from ..errors import UsageError
-from ..trial_folder import alone, await_seal, end_with_parent, new_place, trial_environment
+from ..trial_folder import alone, end_with_parent, new_place, trial_environment
 from .design import Arm, Design
 
 Say = Callable[[str], None]

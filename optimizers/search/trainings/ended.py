@@ -11,9 +11,9 @@ from pathlib import Path
 from probe.compare.progress import SMOOTHED
 from probe.errors import ProbeError
 from probe.store.catalogue.labels import change_labels
+from probe.store.seals import await_seal
 from probe.target import Target
 
-from ...trial_folder import await_seal
 from ..objective import Objective
 from ..outcome import Cost, Outcome, State
 from . import read_run

@@ -31,9 +31,10 @@ def run(options: argparse.Namespace) -> int:
     from ...report.serialization import to_json
     from ...store.layout import runs_dir
     from ...store.runs import find_run
+    from ...store.seals import await_end
     from ...store.trainings import single
 
-    ranked = advise(single(find_run(options.run, runs_dir(options.dir))))
+    ranked = advise(await_end(single(find_run(options.run, runs_dir(options.dir)))))
     print(to_json(ranked) if options.format == "json" else advice(ranked))
     return 0
 

@@ -9,6 +9,7 @@ from ...errors import UsageError
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, percent
 from ..output import terminal, write
+from ..sides import await_sides
 
 SUMMARY = "what a change saved, in which phase, and how sure that is"
 EXAMPLES = (
@@ -65,9 +66,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     if options.strict and not options.fail_if:
         raise UsageError("--strict says how --fail-if judges: give a limit")
-    for side in (options.base, *options.others):  # before a second of imports
-        _refuse_unknown(side, options.dir)
     stay_small()
+    await_sides([options.base, *options.others], options.dir)
     from ...compare import TOLERANCE, compare, formats
     from ...compare.fail_if import Outcome, judged, limit_of
     from ...compare.formats import text
@@ -92,21 +92,3 @@ def run(options: argparse.Namespace) -> int:
         print(judgement.line(), file=sys.stderr)
     failing = {Outcome.EXCEEDED, Outcome.NO_EVIDENCE} if options.strict else {Outcome.EXCEEDED}
     return EXCEEDED if any(judgement.outcome in failing for judgement in judgements) else 0
-
-
-def _refuse_unknown(side: str, directory: str | None) -> None:
-    """Raises UnknownRunError if a side names no run at all; one that is missing is left out."""
-    from ...errors import UnknownRunError
-    from ...store.layout import runs_dir
-    from ...store.runs import find_runs, references
-
-    place = runs_dir(directory)
-    missing = []
-    parts = references(side, place)
-    for part in parts:
-        try:
-            find_runs(part, place)
-        except UnknownRunError as error:
-            missing.append(error)
-    if len(missing) == len(parts):
-        raise missing[0]

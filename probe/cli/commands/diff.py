@@ -26,9 +26,11 @@ def run(options: argparse.Namespace) -> int:
     from ...report.serialization import to_json
     from ...store.layout import runs_dir
     from ...store.runs import find_run
+    from ...store.seals import await_end
 
     where = runs_dir(options.dir)
-    result = run_differences(find_run(options.first, where), find_run(options.second, where))
+    sides = (await_end(find_run(side, where)) for side in (options.first, options.second))
+    result = run_differences(*sides)
     if options.format == "json":
         return write(to_json(result), options.format, options.output)
     width, _ = terminal(to_file=options.output is not None)

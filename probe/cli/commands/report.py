@@ -72,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
     from ...report.model import Report
     from ...store.layout import runs_dir
     from ...store.runs import find_run
+    from ...store.seals import await_end
     from ...store.trainings import group_of
 
     if options.schema:
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     part_s = None
     if options.from_s is not None or options.to_s is not None:
         part_s = options.from_s or 0.0, math.inf if options.to_s is None else options.to_s
-    run = find_run(options.run, runs_dir(options.dir))
+    run = await_end(find_run(options.run, runs_dir(options.dir)))
     with contextlib.suppress(OSError):  # of another user: its rings stay where they are
         collect(group_of(run))
     report = report_of(

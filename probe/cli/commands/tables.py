@@ -7,6 +7,7 @@ import argparse
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, seconds
 from ..output import terminal, write
+from ..sides import await_sides
 
 SUMMARY = "the tables of the paper from your runs, each figure beside the paper's in its unit"
 EXAMPLES = (
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     stay_small()
+    await_sides([options.base, options.other], options.dir)
     from ...compare.paper.tables import tables
     from ...compare.paper.text import WIDTH, md, text
     from ...report.serialization import to_json
