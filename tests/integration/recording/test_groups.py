@@ -92,8 +92,9 @@ def check_account(value: dict[str, Any]) -> None:
         assert math.isclose(stated, run["total"]["energy_j"] or 0.0, rel_tol=1e-9)
 
 
-def test_one_after_the_other_keep_their_own_joules(tmp_path: Path) -> None:
-    steps = (20, 30, 40)
+@pytest.mark.parametrize("trainings", [3, pytest.param(6, marks=pytest.mark.full)])
+def test_one_after_the_other_keep_their_own_joules(trainings: int, tmp_path: Path) -> None:
+    steps = tuple(range(20, 20 + 10 * trainings, 10))
     value = swept(tmp_path, "apart", *steps)
     assert [run["run"]["steps"] for run in value["runs"]] == list(steps)
     assert {member["status"] for member in value["group"]["members"]} == {"finished"}
@@ -110,13 +111,14 @@ def test_one_after_the_other_keep_their_own_joules(tmp_path: Path) -> None:
     assert one["total"] == value["runs"][2]["total"]
     assert report(tmp_path, f"{value['group']['id']}/3")["run"] == one["run"]
     table = processes.probe(tmp_path, "report", "latest").stdout
-    assert "3 trainings" in table
+    assert f"{trainings} trainings" in table
     assert "restart" not in table
     for name in ("html", "md", "csv", "pdf"):
         out = processes.probe(tmp_path, "report", "latest", "--format", name, "-o", f"group.{name}")
         assert out.returncode == 0, out.stderr
     page = (tmp_path / "group.html").read_text()
-    assert "3 trainings: all finished" in page and f"probe report {value['group']['id']}/1" in page
+    assert f"{trainings} trainings: all finished" in page
+    assert f"probe report {value['group']['id']}/1" in page
     cells = csv.DictReader((tmp_path / "group.csv").read_text().splitlines())
     rows = [row for row in cells if row["row"] != "phase"]
     group_row, parts = (
@@ -130,7 +132,7 @@ def test_one_after_the_other_keep_their_own_joules(tmp_path: Path) -> None:
         rel_tol=1e-9,
     )
     listing = processes.probe(tmp_path, "ls").stdout.splitlines()
-    assert len(listing) == 5, listing  # the head, the group, its trainings
+    assert len(listing) == 2 + trainings, listing  # the head, the group, its trainings
     rows = json.loads(processes.probe(tmp_path, "ls", "--json").stdout)
     assert len(rows) == 1
     assert rows[0]["steps"] == sum(steps)
