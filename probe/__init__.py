@@ -80,6 +80,8 @@ def load_ipython_extension(shell: object) -> None:
 def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  # noqa: A002
     """The recorded run that ``reference`` names: a directory, an id prefix, a name or ``latest``.
 
+    Of a run that has just ended, once its recorder has written the end.
+
     Raises:
         UnknownRunError: no such run in ``dir`` (``./runs``).
         StoreError: it cannot be read.
@@ -87,8 +89,9 @@ def open_run(reference: str = "latest", dir: str | None = None) -> RunReader:  #
     from .store.layout import runs_dir
     from .store.reader import RunReader
     from .store.runs import find_run
+    from .store.seals import await_end
 
-    return RunReader(find_run(reference, runs_dir(dir)))
+    return RunReader(await_end(find_run(reference, runs_dir(dir))))
 
 
 def open_report(
@@ -107,5 +110,6 @@ def open_report(
     from .report.build import report_of
     from .store.layout import runs_dir
     from .store.runs import find_run
+    from .store.seals import await_end
 
-    return report_of(find_run(reference, runs_dir(dir)))
+    return report_of(await_end(find_run(reference, runs_dir(dir))))

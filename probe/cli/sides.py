@@ -1,4 +1,4 @@
-"""The sides of a comparison, before it is made: runs that have just ended are waited for."""
+"""The runs of a comparison's sides, found before its imports, which take a second."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def await_sides(sides: Sequence[str], directory: str | None) -> None:
-    """Wait for the ends of runs that are just over: one that still goes on would be left out.
+def find_sides(sides: Sequence[str], directory: str | None) -> list[Path]:
+    """The runs of all sides; one of several of a side that is missing is left out.
 
     Raises:
-        UnknownRunError: a side names no run at all; one of several that is missing is left out.
+        UnknownRunError: a side names no run at all.
         UsageError: one of them is a group.
     """
-    runs = [run for side in sides for run in _of_side(side, directory)]
-    from ..store.seals import await_end  # a third of a second of imports
-
-    for run in runs:
-        await_end(run)
+    return [run for side in sides for run in _runs_of(side, directory)]
 
 
-def _of_side(side: str, directory: str | None) -> list[Path]:
+def _runs_of(side: str, directory: str | None) -> list[Path]:
     from ..errors import UnknownRunError
     from ..store.layout import runs_dir
     from ..store.runs import find_runs, references

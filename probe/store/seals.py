@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..errors import ProbeError
@@ -49,6 +49,12 @@ def await_end(run: Path) -> Path:
         if _is_closing(RunReader(run)):
             await_seal(run, lambda line: print(f"phasewatt: {line}", file=sys.stderr))
     return run
+
+
+def await_ends(runs: Iterable[Path]) -> None:
+    """The same of several: a comparison would leave out one that still goes on."""
+    for run in runs:
+        await_end(run)
 
 
 def _is_closing(reader: RunReader) -> bool:

@@ -9,7 +9,7 @@ from ...errors import UsageError
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, percent
 from ..output import terminal, write
-from ..sides import await_sides
+from ..sides import find_sides
 
 SUMMARY = "what a change saved, in which phase, and how sure that is"
 EXAMPLES = (
@@ -66,12 +66,14 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     if options.strict and not options.fail_if:
         raise UsageError("--strict says how --fail-if judges: give a limit")
+    runs = find_sides([options.base, *options.others], options.dir)
     stay_small()
-    await_sides([options.base, *options.others], options.dir)
     from ...compare import TOLERANCE, compare, formats
     from ...compare.fail_if import Outcome, judged, limit_of
     from ...compare.formats import text
+    from ...store.seals import await_ends
 
+    await_ends(runs)
     limits = [limit_of(limit) for limit in options.fail_if]
     report = compare(
         options.base,

@@ -7,7 +7,7 @@ import argparse
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, seconds
 from ..output import terminal, write
-from ..sides import await_sides
+from ..sides import find_sides
 
 SUMMARY = "the tables of the paper from your runs, each figure beside the paper's in its unit"
 EXAMPLES = (
@@ -70,12 +70,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
+    runs = find_sides([options.base, options.other], options.dir)
     stay_small()
-    await_sides([options.base, options.other], options.dir)
     from ...compare.paper.tables import tables
     from ...compare.paper.text import WIDTH, md, text
     from ...report.serialization import to_json
+    from ...store.seals import await_ends
 
+    await_ends(runs)
     all_tables = tables(
         options.base,
         options.other,

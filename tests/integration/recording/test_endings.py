@@ -88,27 +88,35 @@ def test_the_report_of_a_command_waits_for_a_recorder_that_closes_slowly(tmp_pat
     assert "still" not in done.stderr
 
 
+# The recorder is stopped until long after the training has given up waiting for it.
+CLOSES_SLOWLY = f"""{AWAIT_RECORDER}
+import os, signal, subprocess
+import probe
+from probe.store.files import read_json
+with probe.watch(name="slow") as run:
+    await_recorder(run)
+    with run.phase("work"):
+        time.sleep(0.3)
+    recorder = read_json(run.path / "run.json")["recorder"]["pid"]
+    os.kill(recorder, signal.SIGSTOP)
+    subprocess.Popen(["sh", "-c", f"sleep 8; kill -CONT {{recorder}}"])
+"""
+
+
 def test_a_report_right_after_a_training_waits_for_its_recorder(tmp_path: Path) -> None:
-    """Here the recorder is stopped until long after the training has given up waiting for it."""
-    slow = """
-    import os, signal, subprocess
-    from probe.store.files import read_json
-    with probe.watch(name="slow") as run:
-        await_recorder(run)
-        with run.phase("work"):
-            time.sleep(0.3)
-        recorder = read_json(run.path / "run.json")["recorder"]["pid"]
-        os.kill(recorder, signal.SIGSTOP)
-        subprocess.Popen(["sh", "-c", f"sleep 8; kill -CONT {recorder}"])
-    """
-    code = processes.AWAIT_RECORDER + "import probe\n" + textwrap.dedent(slow)
-    script = processes.write(tmp_path / "slow.py", code)
+    script = processes.write(tmp_path / "slow.py", CLOSES_SLOWLY)
     environment = processes.environment(tmp_path / "runs")
     subprocess.run([sys.executable, str(script)], env=environment, check=True)
     assert RunReader(only_run(tmp_path)).status is RunStatus.RUNNING
     out = processes.probe(tmp_path, "report", "slow")
     assert "slow · finished after" in out.stdout and "still going on" not in out.stdout
     assert "slow-" in out.stderr and "has just ended: waiting" in out.stderr
+
+
+def test_a_script_that_opens_its_own_report_waits_for_its_recorder(tmp_path: Path) -> None:
+    done = processes.run(f'{CLOSES_SLOWLY}\nprint(probe.open_report("slow").run.status)', tmp_path)
+    assert done.stdout.strip() == RunStatus.FINISHED, done.stderr
+    assert "has just ended: waiting" in done.stderr
 
 
 def test_nothing_appears_in_the_users_waitpid_and_no_thread_is_left(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     report = replace(found(), comparisons=[with_gain(-5.0, -6.0, -4.0)])
     monkeypatch.setattr("probe.compare.compare", lambda *_, **__: report)
-    monkeypatch.setattr(command, "_refuse_unknown", lambda *_: None)
+    monkeypatch.setattr(command, "find_sides", lambda *_: [])
     assert code("--fail-if", "energy > 3 %") == 3
     assert re.search(r"exceeded: \+5 %, 95 % interval \+4 … \+6 %", capsys.readouterr().err)
     assert code("--fail-if", "energy > 7 %", "--format", "json") == 0
