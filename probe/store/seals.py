@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import ProbeError
 from ..model import RunStatus
 from .layout import node_name
-from .processes import boot_id
+from .processes import boot_id, pid_namespace
 from .reader import RunReader
 
 _SEAL_S, _UNSEEN_S, _TURN_S = 20.0, 5.0, 0.05
@@ -58,8 +58,10 @@ def await_ends(runs: Iterable[Path]) -> None:
 
 
 def _is_closing(reader: RunReader) -> bool:
-    """Whether all processes of a run of this host are over, and a recorder still writes."""
-    if reader.meta.get("status") != RunStatus.RUNNING or reader.meta.get("boot_id") != boot_id():
+    """Whether all processes of a run are over, as seen from here, and a recorder still writes."""
+    meta = reader.meta
+    is_here = meta.get("boot_id") == boot_id() and meta.get("pid_namespace") == pid_namespace()
+    if meta.get("status") != RunStatus.RUNNING or not is_here:
         return False
     here = [member for member in reader.members if member.host == node_name()]
     over = all(
@@ -68,6 +70,6 @@ def _is_closing(reader: RunReader) -> bool:
     )
     if not here or not over:
         return False
-    if "recorder" in reader.meta:
+    if "recorder" in meta:
         return reader.status is RunStatus.RUNNING
     return time.monotonic_ns() - reader.begin_ns < _STARTS_WITHIN_NS  # it may still be starting

@@ -69,7 +69,8 @@ def test_a_run_whose_process_has_gone_is_waited_for(tmp_path: Path, awaited: lis
     run = make(tmp_path)
     join(run, *DEAD)
     recorded_by(run, OURS)
-    assert seals.await_end(run) == run and awaited == [run]
+    assert seals.await_end(run) == run
+    assert awaited == [run]
 
 
 def test_one_whose_recorder_is_starting_is_waited_for_a_minute(
@@ -82,6 +83,15 @@ def test_one_whose_recorder_is_starting_is_waited_for_a_minute(
     change(run, begin_ns=time.monotonic_ns() - 61 * 10**9)
     seals.await_end(run)
     assert awaited == [run]
+
+
+def test_one_in_another_container_is_not_waited_for(tmp_path: Path, awaited: list[Path]) -> None:
+    run = make(tmp_path)
+    join(run, *DEAD)
+    recorded_by(run, OURS)
+    change(run, pid_namespace=1)
+    seals.await_end(run)
+    assert awaited == []
 
 
 @pytest.mark.parametrize("process", [OURS, DEAD], ids=["trains", "killed with its recorder"])
