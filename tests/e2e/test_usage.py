@@ -96,7 +96,7 @@ def test_usage_errors_come_before_slow_imports(tmp_path: Path) -> None:
         ["ablate", "--techniques", "nosuch", "--", "x"],
         ["card", "nosuch", "--", "x"],
         ["search", "--knobs", "nosuch", "--target", "loss<=1", "--budget", "1h", "--", "x"],
-        ["tables", "a"],
+        ["tables", "a", "b"],
     ):
         done = processes.probe(tmp_path, *words, extra={"PYTHONPROFILEIMPORTTIME": "1"})
         assert done.returncode == 1
