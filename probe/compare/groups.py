@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..errors import UnknownRunError, UsageError
+from ..errors import UsageError
 from ..model import Phase, RunStatus
 from ..simulated_card import LINE
-from ..store.layout import RUN_FILE, runs_dir
-from ..store.runs import find_runs, references
-from ..store.untrusted import is_regular
+from ..store.layout import runs_dir
+from ..store.runs import find_side
 from ..target import Target
 from . import compatibility
 from .comparison import compare
@@ -195,26 +194,6 @@ class Campaign:
                 "is elsewhere: log eval_loss or eval_accuracy"
             )
         return lines
-
-
-def find_side(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
-    """All runs of a side; of several references those that exist, the others become lines."""
-    if is_regular(Path(reference) / RUN_FILE):
-        return find_runs(reference, directory)
-    runs: list[Path] = []
-    lines = []
-    parts = references(reference, directory)
-    for part in parts:
-        try:
-            runs += find_runs(part, directory)
-        except UnknownRunError as error:
-            if len(parts) < 2:
-                raise
-            lines.append(f"{part} is left out: {error}")
-    if not runs:
-        raise UnknownRunError(f"none of the runs {', '.join(parts)} is in {directory}")
-    left_out += lines
-    return runs
 
 
 def left_out_line(run: Recording) -> str:

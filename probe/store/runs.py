@@ -187,6 +187,34 @@ def find_runs(reference: str, directory: Path) -> list[Path]:
     return [single(find_run(reference, directory))]
 
 
+def find_side(reference: str, directory: Path, left_out: list[str]) -> list[Path]:
+    """All runs of a side of a comparison: of several references those that exist.
+
+    Args:
+        left_out: gets a line for each reference that does not.
+
+    Raises:
+        UnknownRunError: none of them exists.
+        UsageError: one of them is a group.
+    """
+    if is_regular(Path(reference) / layout.RUN_FILE):
+        return find_runs(reference, directory)
+    runs: list[Path] = []
+    lines = []
+    parts = references(reference, directory)
+    for part in parts:
+        try:
+            runs += find_runs(part, directory)
+        except UnknownRunError as error:
+            if len(parts) < 2:
+                raise
+            lines.append(f"{part} is left out: {error}")
+    if not runs:
+        raise UnknownRunError(f"none of the runs {', '.join(parts)} is in {directory}")
+    left_out += lines
+    return runs
+
+
 def references(text: str, directory: Path) -> list[str]:
     """The references that a text with commas names.
 

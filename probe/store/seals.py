@@ -11,6 +11,7 @@ from pathlib import Path
 from ..errors import ProbeError
 from ..model import RunStatus
 from .layout import node_name
+from .members import Member
 from .processes import boot_id, pid_namespace
 from .reader import RunReader
 
@@ -57,18 +58,19 @@ def await_ends(runs: Iterable[Path]) -> None:
         await_end(run)
 
 
+def _has_ended(member: Member) -> bool:
+    """Whether it left its watched block, or died, and its launcher will not start it again."""
+    return bool(member.info.get("left") or not member.alive()) and not member.starts_again()
+
+
 def _is_closing(reader: RunReader) -> bool:
     """Whether all processes of a run are over, as seen from here, and a recorder still writes."""
     meta = reader.meta
     is_here = meta.get("boot_id") == boot_id() and meta.get("pid_namespace") == pid_namespace()
-    if meta.get("status") != RunStatus.RUNNING or not is_here:
+    members = [member for member in reader.members if member.host == node_name()]
+    if meta.get("status") != RunStatus.RUNNING or not is_here or not members:
         return False
-    here = [member for member in reader.members if member.host == node_name()]
-    over = all(
-        (member.info.get("left") or not member.alive()) and not member.starts_again()
-        for member in here
-    )
-    if not here or not over:
+    if not all(map(_has_ended, members)):
         return False
     if "recorder" in meta:
         return reader.status is RunStatus.RUNNING

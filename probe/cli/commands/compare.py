@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 
 from ...errors import UsageError
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, percent
 from ..output import terminal, write
-from ..sides import find_sides
 
 SUMMARY = "what a change saved, in which phase, and how sure that is"
 EXAMPLES = (
@@ -66,14 +66,18 @@ def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
     if options.strict and not options.fail_if:
         raise UsageError("--strict says how --fail-if judges: give a limit")
-    runs = find_sides([options.base, *options.others], options.dir)
-    stay_small()
+    from ...store.layout import runs_dir
+    from ...store.runs import find_side
+
+    place = runs_dir(options.dir)
+    sides = [find_side(side, place, []) for side in (options.base, *options.others)]
+    stay_small()  # from here on it takes a second of imports
     from ...compare import TOLERANCE, compare, formats
     from ...compare.fail_if import Outcome, judged, limit_of
     from ...compare.formats import text
     from ...store.seals import await_ends
 
-    await_ends(runs)
+    await_ends(itertools.chain(*sides))
     limits = [limit_of(limit) for limit in options.fail_if]
     report = compare(
         options.base,

@@ -7,7 +7,6 @@ import argparse
 from ...small_process import stay_small
 from ..arguments import RUNS, add_dir, add_format, add_output, seconds
 from ..output import terminal, write
-from ..sides import find_sides
 
 SUMMARY = "the tables of the paper from your runs, each figure beside the paper's in its unit"
 EXAMPLES = (
@@ -70,8 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, StoreError."""
-    runs = find_sides([options.base, options.other], options.dir)
-    stay_small()
+    from ...store.layout import runs_dir
+    from ...store.runs import find_side
+
+    place = runs_dir(options.dir)
+    runs = find_side(options.base, place, []) + find_side(options.other, place, [])
+    stay_small()  # from here on it takes a second of imports
     from ...compare.paper.tables import tables
     from ...compare.paper.text import WIDTH, md, text
     from ...report.serialization import to_json

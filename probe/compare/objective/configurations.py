@@ -10,16 +10,10 @@ from statistics import fmean
 from ...errors import NothingToReport, UsageError
 from ...report.sentences import short
 from ...store.layout import runs_dir
+from ...store.runs import find_side
 from ...target import Target
 from .. import compatibility
-from ..groups import (
-    check_apart,
-    check_simulated,
-    common_label,
-    common_target,
-    find_side,
-    left_out_line,
-)
+from ..groups import check_apart, check_simulated, common_label, common_target, left_out_line
 from ..read_run import Recording
 from ..run_record import Trial
 from .evaluate import evaluate

@@ -83,7 +83,6 @@ def runs(recorded_runs: RecordedRuns, tmp_path_factory: pytest.TempPathFactory) 
 class Truth:
     """Means over the runs of one name, from their begin to their end."""
 
-    time_s: float
     to_target_s: float  # 7.2 of 10 evaluations reach it
     energy_j: float  # what the simulated card drew, also between the phases on a busy machine
     to_target_j: float
@@ -93,14 +92,13 @@ class Truth:
 
     @staticmethod
     def of(recorded_runs: RecordedRuns, name: str) -> Truth:
-        times, to_target, energies, to_target_j, early_j, widths = [], [], [], [], [], []
+        to_target, energies, to_target_j, early_j, widths = [], [], [], [], []
         for recording in (made for made in RUNS if made.name.startswith(f"compared-{name}-")):
             folder = recorded_runs[recording]
             (run,) = (folder / "runs").glob("*/run.json")
             (rig,) = folder.glob("nvml-rig-*")
             reader = RunReader(run.parent)
             begin_ns, end_ns = reader.begin_ns, reader.end_ns()
-            times.append((end_ns - begin_ns) / 1e9)
             evaluated_ns, _ = reader.values()["eval_accuracy"]
             early_ns, reached_ns = np.interp(
                 [7.2 / 3, 7.2], np.arange(11), [begin_ns, *evaluated_ns]
@@ -119,7 +117,6 @@ class Truth:
             return sum(values) / len(values)
 
         return Truth(
-            time_s=mean(times),
             to_target_s=mean(to_target),
             energy_j=mean(energies),
             to_target_j=mean(to_target_j),

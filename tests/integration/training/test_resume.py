@@ -25,7 +25,6 @@ from probe.report.build import run_report as report_of  # noqa: E402
 from tests.unit.optimizers.models import loss, samples, stacked  # noqa: E402
 
 SCRIPT = SCRIPTS / "train_resumable.py"
-FULL = pytest.mark.full
 KILLS = 20 if os.environ.get("PROVE") else 1
 
 

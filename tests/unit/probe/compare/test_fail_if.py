@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from probe.cli.commands import compare as command
 from probe.cli.main import main
 from probe.compare.fail_if import Outcome, judged, limit_of
 from probe.compare.gain import EnergyGain
@@ -97,7 +96,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     report = replace(found(), comparisons=[with_gain(-5.0, -6.0, -4.0)])
     monkeypatch.setattr("probe.compare.compare", lambda *_, **__: report)
-    monkeypatch.setattr(command, "find_sides", lambda *_: [])
+    monkeypatch.setattr("probe.store.runs.find_side", lambda *_: [])
     assert code("--fail-if", "energy > 3 %") == 3
     assert re.search(r"exceeded: \+5 %, 95 % interval \+4 … \+6 %", capsys.readouterr().err)
     assert code("--fail-if", "energy > 7 %", "--format", "json") == 0

@@ -85,6 +85,26 @@ def test_one_whose_recorder_is_starting_is_waited_for_a_minute(
     assert awaited == [run]
 
 
+def test_one_whose_process_left_its_block_and_lives_is_waited_for(
+    tmp_path: Path, awaited: list[Path]
+) -> None:
+    run = make(tmp_path)
+    join(run, *OURS, info={"left": True})
+    recorded_by(run, OURS)
+    seals.await_end(run)
+    assert awaited == [run]
+
+
+def test_one_whose_ranks_are_started_again_is_not_waited_for(
+    tmp_path: Path, awaited: list[Path]
+) -> None:
+    run = make(tmp_path)
+    join(run, *DEAD, attempts_left=1, launcher=OURS)
+    recorded_by(run, OURS)
+    seals.await_end(run)
+    assert awaited == []
+
+
 def test_one_in_another_container_is_not_waited_for(tmp_path: Path, awaited: list[Path]) -> None:
     run = make(tmp_path)
     join(run, *DEAD)

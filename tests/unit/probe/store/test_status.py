@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def age(run: Path) -> None:
     os.utime(run / "run.json", (old, old))
 
 
-def join(run: Path, pid: int, ticks: int) -> None:
+def join(run: Path, pid: int, ticks: int, **fields: Any) -> None:
     Member(
         role="rank",
         rank=0,
@@ -48,6 +49,7 @@ def join(run: Path, pid: int, ticks: int) -> None:
         rings="/nonexistent",
         prefix="x-",
         request=DeviceRequest(),
+        **fields,
     ).write(run)
 
 
