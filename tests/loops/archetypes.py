@@ -498,6 +498,26 @@ def moving_average(t: Truth) -> Iterator[Any]:
 
 
 @loop
+def moving_average_sampled(t: Truth) -> Iterator[Any]:
+    """The copy is first called after two dozen steps, without a loader."""
+    model = Net()
+    average = copy.deepcopy(model).requires_grad_(False).eval()
+    optimizer = sgd(model)
+    yield model, optimizer
+    for _ in range(2):
+        for x, y in batches(3 * STEPS):
+            LOSS(model(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            with torch.no_grad():
+                for slow, fast in zip(average.parameters(), model.parameters(), strict=True):
+                    slow.lerp_(fast, 0.1)
+        with torch.no_grad(), t.evaluation():
+            for _ in range(5):
+                average(torch.randn(4, 8))
+
+
+@loop
 def folds(t: Truth) -> Iterator[Any]:
     yield None, None
     for _ in range(3):

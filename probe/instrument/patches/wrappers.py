@@ -124,10 +124,21 @@ class Listener:
 class RootListener(Listener):
     """Tells a machine of the calls of a root module."""
 
+    machine: PhaseStateMachine = cython.declare(object, visibility="public")
+    hear: Callable[[Any], Listener | None] | None = cython.declare(object, visibility="public")
     cython.declare(_begin=object, _end=object, _root=object)
 
-    def __init__(self, machine: PhaseStateMachine, root: Any):
-        """Tell ``machine`` of the calls of the module with the id ``root``."""
+    def __init__(
+        self,
+        machine: PhaseStateMachine,
+        root: Any,
+        hear: Callable[[Any], Listener | None] | None = None,
+    ):
+        """Tell ``machine`` of the calls of the module with the id ``root``.
+
+        ``hear`` gives the listener of another root module of the same class, or None.
+        """
+        self.machine, self.hear = machine, hear
         self._begin, self._end, self._root = machine.forward_begin, machine.forward_end, root
 
     @cython.ccall
@@ -158,6 +169,13 @@ class TwoListeners(Listener):
     def end(self, output: Any) -> Any:
         self.second.end(output)
         self.first.end(output)
+
+
+def root_listener(listener: Listener) -> RootListener | None:
+    """The listener of a root module among those of one module."""
+    if isinstance(listener, TwoListeners):
+        return root_listener(listener.first) or root_listener(listener.second)
+    return listener if isinstance(listener, RootListener) else None
 
 
 def without(listeners: Listener | None, listener: Listener) -> Listener | None:
@@ -193,11 +211,14 @@ def around_data(original: Call, hooks: HookTarget) -> Call:
 class CallWrapper:
     """Stands where a class has ``__call__``; calls the listener of the module that is called.
 
+    A root module's class may have further ones that nobody has heard yet: a copy of the weights
+    that is evaluated once in a while. They are heard when they are called.
+
     Pickling the class by value (cloudpickle) takes the original, without this wrapper.
     """
 
     cython.declare(_own=object, _base=object, _listeners=dict)
-    cython.declare(_id=cython.ulonglong, _only=Listener)
+    cython.declare(_id=cython.ulonglong, _only=Listener, _machine=object, _hear=object)
 
     def __init__(self, owner: Any, listeners: dict[int, Any]):
         """Wrap the ``__call__`` of the class ``owner``; ``listeners`` are kept by modules' ids."""
@@ -206,12 +227,19 @@ class CallWrapper:
         self._listeners = listeners
         # Finding one listener among several takes a microsecond when caches are cold.
         self._id, self._only = 0, None
+        self._machine: Any = None
+        self._hear: Any = None  # None: no listener is of a root module
 
     def settle(self) -> None:
         """Look at ``listeners`` again: they have changed."""
         self._id = 0  # until the other one is right
         self._only = next(iter(self._listeners.values())) if len(self._listeners) == 1 else None
         self._id = next(iter(self._listeners)) if self._only is not None else 0
+        roots = filter(None, map(root_listener, self._listeners.values()))
+        root = next(roots, None)
+        self._hear = None
+        if root is not None:
+            self._machine, self._hear = root.machine, root.hear
 
     @property
     def __wrapped__(self) -> Call:
@@ -233,6 +261,8 @@ class CallWrapper:
         listener: Listener | None = self._only
         if listener is None or address(args[0]) != self._id:
             listener = self._listeners.get(id(args[0]))
+            if listener is None and self._hear is not None and self._machine.may_be_root():
+                listener = self._hear(args[0])
         if listener is None:
             return original(*args, **kwargs)
         output = None

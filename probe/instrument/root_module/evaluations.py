@@ -57,6 +57,7 @@ class Evaluations:
         before, root.step = root.step, machine.steps
         if before != machine.steps:
             root.each_step = machine.steps - before == 1 or not machine.forward_heard
+            root.occasional = machine.steps - before > 1 and machine.steps > 0
         if self._is_trained(root, module):
             if not module.training:
                 within = machine.loaded or machine.in_tail()  # a step; else after one
@@ -66,8 +67,7 @@ class Evaluations:
             if machine.loaded or machine.in_tail():
                 return NO_GRAD
             return INFERENCE if root.rolls_out else EVAL
-        occasional = machine.steps - before > 1 and machine.steps > 0
-        return EVAL if occasional and not module.training else NO_GRAD
+        return EVAL if root.occasional and not module.training else NO_GRAD
 
     def _is_trained(self, root: Root, module: Any) -> bool:
         self._owned.find()

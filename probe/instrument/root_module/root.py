@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ..patches.module_call import Listening
-from ..patches.wrappers import RootListener
+from ..patches.wrappers import Listener, RootListener
 
 if TYPE_CHECKING:
     from ..state_machine import PhaseStateMachine
@@ -18,6 +19,7 @@ class Root:
         "each_step",
         "evaluates",
         "listening",
+        "occasional",
         "owned",
         "rolls_out",
         "step",
@@ -33,6 +35,7 @@ class Root:
         self.rolls_out = False  # called without gradients before it was trained
         self.step = -2  # in which it was last called without gradients
         self.each_step = False  # it was in the one before that, too
+        self.occasional = False  # it was in none of the steps just before
         self.evaluates = False  # a forward with gradients was taken for an evaluation's
         self.trains_in_eval_mode: bool | None = None  # None: no step has closed since
 
@@ -42,9 +45,9 @@ class Root:
         if self.trains_in_eval_mode is None and module is not None:
             self.trains_in_eval_mode = not module.training
 
-    def tell(self, machine: PhaseStateMachine) -> None:
-        """Tell ``machine`` of its calls from now on."""
+    def tell(self, machine: PhaseStateMachine, hear: Callable[[Any], Listener | None]) -> None:
+        """Tell ``machine`` of its calls from now on, ``hear`` of those of its class's others."""
         module, before = self.listening.module(), self.listening
         if module is not None:
-            self.listening = Listening(module, RootListener(machine, id(module)))
+            self.listening = Listening(module, RootListener(machine, id(module), hear))
             before.remove()

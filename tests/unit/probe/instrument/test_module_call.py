@@ -23,6 +23,7 @@ from probe.instrument.patches.wrappers import (  # noqa: E402
     CallWrapper,
     HookTarget,
     Listener,
+    RootListener,
     around_backward,
 )
 from tests.fakes import processes  # noqa: E402
@@ -108,6 +109,54 @@ def test_one_of_a_class_then_several_then_another_one() -> None:
         called(X)
     assert [len(one.log) // 2 for one in heard] == [3, 3, 1]
     listening[1].remove()
+
+
+class Machine:
+    """The calls of a root that a machine is told of, and whether a further one may be a root."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, int]] = []
+        self.open = False
+
+    def forward_begin(self, root: int, module: Any) -> None:
+        assert id(module) == root
+        self.open = True
+        self.log.append(("begin", root))
+
+    def forward_end(self, root: int) -> None:
+        self.open = False
+        self.log.append(("end", root))
+
+    def may_be_root(self) -> bool:
+        return not self.open
+
+
+def test_another_module_of_a_roots_class_is_heard_when_it_is_called() -> None:
+    machine, root, copied, kind = Machine(), Net(), Net(), Heard()
+    heard: list[Any] = []
+
+    def hear(module: Any) -> Any:
+        listener = RootListener(machine, id(module), hear)  # type: ignore[arg-type]
+        heard.append(Listening(module, listener))
+        return listener
+
+    of_kind = Listening(root, kind)
+    of_root = Listening(root, RootListener(machine, id(root), hear))  # type: ignore[arg-type]
+    root(X)
+    copied(X)
+    copied(X)
+    both = [("begin", id(copied)), ("end", id(copied))]
+    assert machine.log == [("begin", id(root)), ("end", id(root)), *both, *both]
+    assert len(heard) == 1 and len(kind.log) == 2
+    machine.open = True  # inside a root's call
+    Net()(X)
+    assert len(heard) == 1
+    machine.open = False
+    of_root.remove()
+    heard.pop().remove()
+    Net()(X)  # no root is left of the class
+    assert not heard
+    of_kind.remove()
 
 
 def test_what_raises_ends_too() -> None:
