@@ -219,6 +219,7 @@ class CallWrapper:
 
     cython.declare(_own=object, _base=object, _listeners=dict)
     cython.declare(_id=cython.ulonglong, _only=Listener, _machine=object, _hear=object)
+    cython.declare(_running=cython.int)
 
     def __init__(self, owner: Any, listeners: dict[int, Any]):
         """Wrap the ``__call__`` of the class ``owner``; ``listeners`` are kept by modules' ids."""
@@ -229,6 +230,7 @@ class CallWrapper:
         self._id, self._only = 0, None
         self._machine: Any = None
         self._hear: Any = None  # None: no listener is of a root module
+        self._running = 0  # calls that are listened to: what they call is no root
 
     def settle(self) -> None:
         """Look at ``listeners`` again: they have changed."""
@@ -261,16 +263,19 @@ class CallWrapper:
         listener: Listener | None = self._only
         if listener is None or address(args[0]) != self._id:
             listener = self._listeners.get(id(args[0]))
-            if listener is None and self._hear is not None and self._machine.may_be_root():
+            may_be_other = listener is None and self._hear is not None and self._running == 0
+            if may_be_other and self._machine.may_be_root():
                 listener = self._hear(args[0])
         if listener is None:
             return original(*args, **kwargs)
         output = None
         listener.begin(args)
+        self._running += 1
         try:
             output = original(*args, **kwargs)
             return output
         finally:
+            self._running -= 1
             listener.end(output)
 
 
