@@ -156,7 +156,7 @@ def test_what_is_not_there_costs_nothing(tmp_path: Path) -> None:
     done = processes.run(code, tmp_path, extra={"PROBE_SYS_ROOT": none})
     cpu_s, imported = json.loads(done.stdout)
     assert imported == []
-    assert cpu_s < 0.02
+    assert cpu_s < 0.1
 
 
 def test_the_list_of_sensors_is_complete() -> None:

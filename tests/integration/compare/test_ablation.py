@@ -67,9 +67,7 @@ def test_an_ablation_that_is_killed_goes_on(
     env = environment(tmp_path)
     words = command(tmp_path, "--techniques", "precision", "--blocks", str(blocks), "--json")
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
-        end = time.monotonic() + 120
-        while len(done(tmp_path)) < 2 and time.monotonic() < end:
-            time.sleep(0.2)
+        assert processes.wait_until(lambda: len(done(tmp_path)) >= 2)
         time.sleep(3.0)  # into the third one
         first.send_signal(signal.SIGKILL)
     before = done(tmp_path)

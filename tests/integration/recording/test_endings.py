@@ -114,7 +114,9 @@ def test_a_report_right_after_a_training_waits_for_its_recorder(tmp_path: Path) 
 
 
 def test_a_script_that_opens_its_own_report_waits_for_its_recorder(tmp_path: Path) -> None:
-    done = processes.run(f'{CLOSES_SLOWLY}\nprint(probe.open_report("slow").run.status)', tmp_path)
+    # To import what reads runs takes seconds on a busy machine.
+    training = CLOSES_SLOWLY.replace("sleep 8", "sleep 15")
+    done = processes.run(f'{training}\nprint(probe.open_report("slow").run.status)', tmp_path)
     assert done.stdout.strip() == RunStatus.FINISHED, done.stderr
     assert "has just ended: waiting" in done.stderr
 
