@@ -53,9 +53,9 @@ def main() -> int:
         for way in ways:
             cases.append(least_disturbed(name, way))
             print(line(cases[-1]), flush=True)
-    right = sum(not found["wrong"] and not found["warnings"] for found in cases)
-    silent = [found for found in cases if found["wrong"] and not found["warnings"]]
-    unknown = sum((found["name"], found["way"]) in UNKNOWN for found in silent)
+    right = sum(not case["wrong"] and not case["warnings"] for case in cases)
+    silent = [case for case in cases if case["wrong"] and not case["warnings"]]
+    unknown = sum((case["name"], case["way"]) in UNKNOWN for case in silent)
     print(f"right: {right} of {len(cases)}")
     print(f"wrong and silent: {len(silent) - unknown}, and {unknown} that were named beforehand")
     if len(cases) == len(LOOPS) * len(WAYS):
@@ -109,7 +109,7 @@ def case(name: str, way: str) -> dict[str, Any]:
         "steps": [true["steps"], steps],
         "counts": {p: [true["count"].get(p, 0), count.get(p, 0)] for p in PHASES},
         "seconds": {p: [true["seconds"].get(p, 0.0), seconds.get(p, 0.0)] for p in PHASES},
-        "wrong": [str(found) for found in differences(true, steps, count, seconds)],
+        "wrong": [str(difference) for difference in differences(true, steps, count, seconds)],
         "warnings": [w for w in report["warnings"] if not w.startswith(USUAL)],
     }
 

@@ -38,7 +38,11 @@ class Connection(HTTPChannel):  # type: ignore[misc]
         if len(others) >= MAX_CONNECTIONS:
             silent = [other for other in others if not other.requests]
             # Browsers keep connections that were of use; half-open requests never were.
-            last = min(silent, key=lambda one: (one._has_asked, one.last_activity), default=self)
+            last = min(
+                silent,
+                key=lambda channel: (channel._has_asked, channel.last_activity),
+                default=self,
+            )
             last.handle_close()
 
     def received(self, data: bytes) -> bool:
@@ -59,6 +63,6 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 
 def bound(sockets: dict[int, Any]) -> None:
     """Make the servers among waitress's sockets use :class:`Connection`."""
-    for one in sockets.values():
-        if hasattr(one, "channel_class"):
-            one.channel_class = Connection
+    for server in sockets.values():
+        if hasattr(server, "channel_class"):
+            server.channel_class = Connection

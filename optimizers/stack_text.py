@@ -170,9 +170,9 @@ def _value(text: str, hint: Any) -> Any:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         unfit = []
-        for one in sorted(inner, key=lambda part: part is not types.NoneType):
+        for kind in sorted(inner, key=lambda part: part is not types.NoneType):
             try:
-                return _value(text, one)
+                return _value(text, kind)
             except _Unfit as error:
                 unfit.append(str(error))
         raise _Unfit(" or ".join([*unfit[1:], *unfit[:1]]))

@@ -77,7 +77,9 @@ def _without_secrets(value: Any) -> Any:
             for key, held in value.items()
         }
     if isinstance(value, list | tuple):
-        return list(_words(value)) if _all_text(value) else [_without_secrets(one) for one in value]
+        return (
+            list(_words(value)) if _all_text(value) else [_without_secrets(item) for item in value]
+        )
     return redact_text(value) if isinstance(value, str) else value
 
 
@@ -195,8 +197,8 @@ def _is_secret(name: str) -> bool:
 
 def _parts(name: str) -> list[str]:
     """``hf_token``, ``--hf-token`` and ``hfToken`` in words."""
-    found = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", name)
-    return [word.lower() for word in found]
+    words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+", name)
+    return [word.lower() for word in words]
 
 
 @functools.cache  # compiled when first needed: importing phasewatt must stay fast

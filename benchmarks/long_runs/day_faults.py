@@ -58,10 +58,10 @@ class Faults:
     def _lose_with(self, sensor: Any) -> None:
         read = sensor.read
 
-        def may_read(one: Any) -> Any:
+        def may_read(sensor_: Any) -> Any:
             if self.lost:
                 raise RuntimeError("NVML: GPU is lost")
-            return read(one)
+            return read(sensor_)
 
         sensor.read = may_read
 

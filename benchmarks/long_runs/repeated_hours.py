@@ -125,8 +125,8 @@ class Month:
 
     def size(self) -> tuple[int, int]:
         """(files, bytes) of the run."""
-        found = [path for path in self.recording.run.rglob("*") if path.is_file()]
-        return len(found), sum(path.stat().st_size for path in found)
+        files = [path for path in self.recording.run.rglob("*") if path.is_file()]
+        return len(files), sum(path.stat().st_size for path in files)
 
 
 def shifted(rows: pa.Table, table: str, by_ns: int, steps: int, records: int) -> pa.Table:

@@ -54,9 +54,9 @@ def measure(
 
 def figures(report: ComparisonReport) -> dict[str, Any]:
     """What is kept of a comparison."""
-    (one,) = report.to_dict()["comparisons"]  # type: ignore[misc,index]
+    (comparison,) = report.to_dict()["comparisons"]  # type: ignore[misc,index]
     kept = ("time_s", "memory_bytes", "energy_j", "quality", "verdict", "reason", "runs", "paired")
-    return {name: one[name] for name in kept}  # type: ignore[index,call-overload]
+    return {name: comparison[name] for name in kept}  # type: ignore[index,call-overload]
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def _at(each: Configuration, x: str, y: str) -> tuple[float, float] | None:
 
 def _row(report: ObjectiveReport, each: Configuration, x: str, y: str) -> list[Cell]:
     low, high = each.score_interval or (None, None)
-    kept = [f"{said(one.limit)}: {one.state}" for one in each.constraints]
+    kept = [f"{said(constraint.limit)}: {constraint.state}" for constraint in each.constraints]
     return [
         each.name,
         len(each.ids),

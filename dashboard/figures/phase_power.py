@@ -62,8 +62,8 @@ def phase_power(
     )
     first = int(np.argmax(joules))
     devices = f"{split.devices} devices together" if split.devices > 1 else "one device"
-    known = np.isfinite(split.watts).all(axis=0)
-    mean = float(np.nansum(split.watts)) / max(1, int(known.sum()))
+    metered = np.isfinite(split.watts).all(axis=0)
+    mean = float(np.nansum(split.watts)) / max(1, int(metered.sum()))
     caption = (
         f"{watts(mean)} on average, {devices}; {short(split.phases[first], 40)} has "
         f"{100 * joules[first] / total:.0f} % of it. The height is the meter's. Within "

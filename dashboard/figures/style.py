@@ -183,4 +183,7 @@ def _listed(values: Floats) -> list[float | None]:
     rounded = np.rint(np.where(finite, values, 0.0) * up / down) / up * down
     if finite.all():
         return list(rounded.tolist())
-    return [value if known else None for value, known in zip(rounded.tolist(), finite, strict=True)]
+    return [
+        value if is_finite else None
+        for value, is_finite in zip(rounded.tolist(), finite, strict=True)
+    ]

@@ -41,10 +41,10 @@ def callbacks(app: Dash, run: str) -> None:
 def labels(context: AppContext, run_id: str) -> Any:
     """Tags to click, and behind a fold what changes them. Raises UnknownRunError."""
     run = group_of(context.library.path(run_id))
-    known = read_labels(run)
-    tags: list[Any] = [tag_link(tag, context.href("/")) for tag in known.tags]
-    tags += [html.Span("archived", className="badge")] if known.archived else []
-    away = ("unarchive", "Bring back") if known.archived else ("archive", "Archive")
+    current = read_labels(run)
+    tags: list[Any] = [tag_link(tag, context.href("/")) for tag in current.tags]
+    tags += [html.Span("archived", className="badge")] if current.archived else []
+    away = ("unarchive", "Bring back") if current.archived else ("archive", "Archive")
     taken = [
         html.Button(
             [tag, " ×"],
@@ -53,7 +53,7 @@ def labels(context: AppContext, run_id: str) -> Any:
             title=f"take the tag {tag} away",
             **data(do="untag", tag=tag),
         )
-        for tag in known.tags
+        for tag in current.tags
     ]
     form = html.Div(
         [
@@ -73,7 +73,7 @@ def labels(context: AppContext, run_id: str) -> Any:
             html.Div(
                 [
                     html.Label("Note", htmlFor=_NOTE),
-                    dcc.Textarea(id=_NOTE, value=known.note, maxLength=MOST_NOTE_BYTES, rows=4),
+                    dcc.Textarea(id=_NOTE, value=current.note, maxLength=MOST_NOTE_BYTES, rows=4),
                     html.Span(
                         [
                             html.Button("Save note", type="button", **data(do="note")),
@@ -86,13 +86,13 @@ def labels(context: AppContext, run_id: str) -> Any:
             html.P("", className="said", role="status"),
         ],
         className="labels-form",
-        **data(note=known.note),
+        **data(note=current.note),
     )
-    title = "Tags and note" if known.tags or known.note else "Add tags or a note"
+    title = "Tags and note" if current.tags or current.note else "Add tags or a note"
     return html.Section(
         [
             html.Span(tags, className="tags") if tags else "",
-            html.P(known.note, className="note") if known.note else "",
+            html.P(current.note, className="note") if current.note else "",
             html.Details([html.Summary(title), form]),
         ],
         className="labels",

@@ -12,7 +12,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_u
 
 from probe.analysis.run_sums import currency_of, worths
 from probe.store.catalogue import RunSummary
-from probe.store.catalogue.search import LONGEST, found
+from probe.store.catalogue.search import LONGEST, matching
 
 from .. import urls
 from ..components import DAMAGED, aria, as_one_file, data, notice, shell
@@ -165,18 +165,18 @@ def _content(context: AppContext, asked: Asked) -> _Content:
 def _new_content(context: AppContext, rows: list[RunSummary], asked: Asked) -> _Content:
     if not rows:
         return [], [_empty(context)], asked, ""
-    shown = sorted_rows(found(rows, asked.text, archived=asked.archived), asked.sort)
+    shown = sorted_rows(matching(rows, asked.text, archived=asked.archived), asked.sort)
     page, part = page_of(shown, asked.page)
     asked = replace(asked, page=page)
     context.library.look_into(part)
     tariffs = context.tariffs
-    known, currency = worths(shown, tariffs), currency_of(tariffs)
-    head = sums(context, shown, rows, asked, known, currency)
+    worth, currency = worths(shown, tariffs), currency_of(tariffs)
+    head = sums(context, shown, rows, asked, worth, currency)
     stamp = hashlib.sha256(repr((asked, head, part)).encode()).hexdigest()
     if not shown:
         return head, [_nothing_found(rows, asked)], asked, stamp
     body = [
-        table(context, part, asked, known, currency),
+        table(context, part, asked, worth, currency),
         pages(context, asked, len(shown)),
         as_one_file(context.href(urls.snapshot("runs", asked=asked.stored()))),
     ]
@@ -187,14 +187,14 @@ def _still(context: AppContext, _parts: Mapping[str, str], asked: Query, is_open
     """The sums, and the page of the table that the query asks for, as one file."""
     of = Asked.of({key: values[0] for key, values in asked.items() if values})
     rows = context.library.rows()
-    shown = sorted_rows(found(rows, of.text, archived=of.archived), of.sort)
+    shown = sorted_rows(matching(rows, of.text, archived=of.archived), of.sort)
     _, part = page_of(shown, of.page)
     tariffs = context.tariffs
-    known, currency = worths(shown, tariffs), currency_of(tariffs)
-    line, _choice, by_group = sums(context, shown, rows, of, known, currency)
+    worth, currency = worths(shown, tariffs), currency_of(tariffs)
+    line, _choice, by_group = sums(context, shown, rows, of, worth, currency)
     body: list[Any] = [html.H1("Runs"), line, by_group]
     if shown:
-        body.append(table(context, part, of, known, currency))
+        body.append(table(context, part, of, worth, currency))
     if len(part) < len(shown):
         body.append(html.P(f"{len(part)} of {len(shown)} runs are in this file.", className="soft"))
     runs = []

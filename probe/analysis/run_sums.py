@@ -76,8 +76,8 @@ def _money(value: float, currency: str) -> str:
     return f"{number(value)} {currency}".strip() if value else ""
 
 
-def _both(known: str, modelled: str) -> str:
-    return " + ".join(text for text in (known, f"({modelled})" if modelled else "") if text)
+def _both(measured: str, modelled: str) -> str:
+    return " + ".join(text for text in (measured, f"({modelled})" if modelled else "") if text)
 
 
 def _mean(tariff: Tariff | None, row: RunSummary) -> float | None:

@@ -57,18 +57,18 @@ def run_differences(first: Path, second: Path) -> RunDifferences:
     differences: list[Difference] = []
     same: dict[str, int] = {}
     unknown = []
-    for group, one in before.items():
-        other = after[group]
-        if one is None and other is None:
+    for group, earlier in before.items():
+        later = after[group]
+        if earlier is None and later is None:
             unknown.append(group)
-        elif one is None or other is None:
-            values = [None if side is None else f"{len(side)} values" for side in (one, other)]
+        elif earlier is None or later is None:
+            values = [None if side is None else f"{len(side)} values" for side in (earlier, later)]
             differences.append(
                 Difference(group=group, what="all of it", first=values[0], second=values[1])
             )
         else:
-            for what in dict.fromkeys([*one, *other]):
-                pair = one.get(what, ABSENT), other.get(what, ABSENT)
+            for what in dict.fromkeys([*earlier, *later]):
+                pair = earlier.get(what, ABSENT), later.get(what, ABSENT)
                 if pair[0] == pair[1]:
                     same[group] = same.get(group, 0) + 1
                 else:

@@ -30,10 +30,10 @@ def imported(package: str, oldest: str, module: str = "") -> Any:
     except ImportError as error:
         why = "is not installed" if isinstance(error, ModuleNotFoundError) else f"fails: {error}"
         raise FrameworkError(f"{package} {why}: pip install '{package}>={oldest}'") from None
-    found = str(getattr(version, "__version__", ""))
-    if _numbers(found) < _numbers(oldest):
+    installed = str(getattr(version, "__version__", ""))
+    if _numbers(installed) < _numbers(oldest):
         raise FrameworkError(
-            f"{package} {found} is older than {oldest}: pip install '{package}>={oldest}'"
+            f"{package} {installed} is older than {oldest}: pip install '{package}>={oldest}'"
         )
     return framework
 

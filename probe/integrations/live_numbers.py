@@ -101,7 +101,7 @@ def shares(pages: Sequence[LivePage]) -> dict[str, float]:
     A phase that one of these devices cannot resolve has none.
     """
     metered = [(page, device) for page in pages for device in measured(page.devices)]
-    gpus = [one for one in metered if one[1].device_kind == DeviceKind.ACCELERATOR]
+    gpus = [pair for pair in metered if pair[1].device_kind == DeviceKind.ACCELERATOR]
     joules: dict[str, float] = {}
     unresolved: set[str] = set()
     total_j = 0.0

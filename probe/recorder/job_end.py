@@ -161,11 +161,11 @@ def _outcome(member: Member, ended: tuple[int, int, int] | None, died_ns: int) -
 
 def _with_words(command: Outcome, members: Iterable[Member]) -> Outcome:
     """What a command failed of, in the words of the first of its processes that told."""
-    told = sorted((m for m in members if m.info.get("error")), key=lambda m: m.begin_ns)
-    if command.status is not RunStatus.FAILED or not told:
+    with_error = sorted((m for m in members if m.info.get("error")), key=lambda m: m.begin_ns)
+    if command.status is not RunStatus.FAILED or not with_error:
         return command
     several = len({m.training for m in members if m.role == "rank"}) > 1
-    who = f"training {told[0].training}: " if several else ""
+    who = f"training {with_error[0].training}: " if several else ""
     return dataclasses.replace(
-        command, ended_by=f"{command.ended_by}: {who}{told[0].info['error']}"
+        command, ended_by=f"{command.ended_by}: {who}{with_error[0].info['error']}"
     )

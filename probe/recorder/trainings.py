@@ -38,9 +38,9 @@ def steps(drains: Iterable[RingDrain]) -> int:
 
 def of_run(info: ProcessFields) -> RunFields:
     """What of a process is its run's: what is known, without what is this process's alone."""
-    known = [name for name, value in info.items() if value not in (None, "", "unknown")]
+    filled = [name for name, value in info.items() if value not in (None, "", "unknown")]
     fields = cast("RunFields", info)
-    return chosen(fields, [name for name in known if name not in _OF_PROCESS])
+    return chosen(fields, [name for name in filled if name not in _OF_PROCESS])
 
 
 def config_with(value: RunFields, info: ProcessFields) -> RunFields:

@@ -85,8 +85,8 @@ def kind_of(rows: Sequence[PhaseRow]) -> str:
     """METERED, MODELLED or TIMED: what the rows of a device say."""
     if rows and all(row.is_modelled for row in rows):
         return MODELLED
-    known = any(row.energy_j is not None or row.bounds_j is not None for row in rows)
-    return METERED if known else TIMED
+    has_energy = any(row.energy_j is not None or row.bounds_j is not None for row in rows)
+    return METERED if has_energy else TIMED
 
 
 def by_device(rows: Sequence[PhaseRow]) -> dict[str, list[PhaseRow]]:
@@ -141,11 +141,11 @@ def _pooled(kind: str, devices: dict[str, list[PhaseRow]]) -> DevicePhases:
 def _sum(
     phase: str, device: str, rows: list[PhaseRow], devices: int, total_s: float, total_j: float
 ) -> PhaseRow:
-    known = all(row.energy_j is not None for row in rows)
-    energy_j = sum(row.energy_j or 0.0 for row in rows) if known else None
+    have_energy = all(row.energy_j is not None for row in rows)
+    energy_j = sum(row.energy_j or 0.0 for row in rows) if have_energy else None
     seconds = sum(row.time_s for row in rows)
-    interval = _added([row.energy_j_interval for row in rows]) if known else None
-    bounds = None if known else _added([_limits(row) for row in rows])
+    interval = _added([row.energy_j_interval for row in rows]) if have_energy else None
+    bounds = None if have_energy else _added([_limits(row) for row in rows])
     modelled = any(row.is_modelled for row in rows)
     timed = phase != Phase.UNRESOLVED and total_s > 0
     return PhaseRow(
@@ -171,7 +171,7 @@ def _limits(row: PhaseRow) -> Interval | None:
 
 
 def _added(limits: Sequence[Interval | None]) -> Interval | None:
-    known = [pair for pair in limits if pair is not None]
-    if len(known) < len(limits):
+    bounded = [pair for pair in limits if pair is not None]
+    if len(bounded) < len(limits):
         return None
-    return sum(low for low, _ in known), sum(high for _, high in known)
+    return sum(low for low, _ in bounded), sum(high for _, high in bounded)

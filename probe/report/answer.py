@@ -131,8 +131,8 @@ def _largest(table: DevicePhases | None) -> PhaseRow | None:
     """The phase that is known to take most; ``other`` or ``restart`` only if nothing else is."""
     if table is None:
         return None
-    known = [row for row in table.named if row.energy_j is not None and row.energy_share]
-    phases = [row for row in known if row.phase not in _NOT_TRAINING] or known
+    attributed = [row for row in table.named if row.energy_j is not None and row.energy_share]
+    phases = [row for row in attributed if row.phase not in _NOT_TRAINING] or attributed
     return max(phases, key=energy_of, default=None)
 
 
@@ -268,9 +268,9 @@ def shares_line(report: Report) -> str:
     if not tables or not tables[0].named:
         return "no phase was recorded"
     table = tables[0]
-    known = [row for row in table.named if row.energy_share]
-    if table.kind != MODELLED and known:
-        rows = sorted(known, key=energy_of, reverse=True)
+    attributed = [row for row in table.named if row.energy_share]
+    if table.kind != MODELLED and attributed:
+        rows = sorted(attributed, key=energy_of, reverse=True)
         parts = [f"{row.phase} {_share(table, row)}" for row in rows]
         if table.not_told_apart_share:
             parts.append(f"not separated {share(table.not_told_apart_share)}")

@@ -171,7 +171,7 @@ def differences(phases: DevicePhases, report: Report) -> list[str]:
     if len(phases.devices) < 2 or phases.kind != METERED:
         return []
     common = {row.phase: row for row in phases.phases}
-    found = []
+    deviations = []
     for device, rows in by_device(report.phases).items():
         if device not in phases.devices:
             continue
@@ -185,11 +185,11 @@ def differences(phases: DevicePhases, report: Report) -> list[str]:
             if excess > _ONE_PERCENT:
                 low_high = [limit / device_j for limit in row.energy_j_interval or (0.0, 0.0)]
                 text = share_with_error(row.energy_share, low_high[0], low_high[1])
-                found.append(
+                deviations.append(
                     (excess, f"{device}: {row.phase} takes {text} of its energy, "
                      f"{share(shared.energy_share)} of all")
                 )  # fmt: skip
-    lines = [line for _, line in sorted(found, reverse=True)]
+    lines = [line for _, line in sorted(deviations, reverse=True)]
     more = len(lines) - _MOST_DIFFERENCES
     return lines[:_MOST_DIFFERENCES] + (
         [f"{more} more differences: --devices shows all"] if more > 0 else []

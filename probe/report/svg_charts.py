@@ -92,14 +92,14 @@ def _colour(phase: str, place: int) -> str:
 
 
 def _energy(report: Report) -> Chart | None:
-    known = [
+    with_energy = [
         table
         for table in all_devices(report)
         if any(row.energy_j is not None or row.bounds_j is not None for row in table.phases)
     ]
-    if not known:
+    if not with_energy:
         return None
-    table = known[0]
+    table = with_energy[0]
     rows = sorted(table.phases, key=lambda row: -(row.energy_j or 0.0))[:_ROWS]
     caption = (
         "Energy of each phase with its 95 % interval; open ranges are bounds of phases that "

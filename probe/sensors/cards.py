@@ -90,8 +90,8 @@ def systematic(source: Source) -> Systematic | None:
 def published(model: str, quantity: str, driver: str) -> Card | None:
     """The first entry that tells how a card's meter shows power; None without any."""
     for card in cards():
-        told = card.window_s is not None or card.delay_s is not None
-        if told and card.is_of(model, quantity, driver):
+        has_response = card.window_s is not None or card.delay_s is not None
+        if has_response and card.is_of(model, quantity, driver):
             return card
     return None
 
@@ -108,7 +108,7 @@ def problems() -> tuple[str, ...]:
 
 @cache
 def _read(given: str) -> tuple[tuple[Card, ...], tuple[str, ...]]:
-    found: list[Card] = []
+    whole: list[Card] = []
     lines: list[str] = []
     for file in ([Path(given)] if given else []) + [_FILE]:
         try:
@@ -122,10 +122,10 @@ def _read(given: str) -> tuple[tuple[Card, ...], tuple[str, ...]]:
             continue
         for number, entry in enumerate(entries, 1):
             try:
-                found.append(card_of(entry))
+                whole.append(card_of(entry))
             except (ValueError, TypeError, KeyError) as error:
                 lines.append(f"{file.name}: entry {number} is ignored: {error}")
-    return tuple(found), tuple(lines)
+    return tuple(whole), tuple(lines)
 
 
 def card_of(entry: Any) -> Card:

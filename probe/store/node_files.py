@@ -44,11 +44,11 @@ def accelerators(sources: Iterable[Any]) -> int:
         sources: as they stand in sources.json; what is no source counts for nothing.
     """
     kind = str(DeviceKind.ACCELERATOR)
-    known = [source for source in sources if isinstance(source, dict)]
+    entries = [source for source in sources if isinstance(source, dict)]
     return len(
         {
             str(source.get("uuid") or source.get("device"))
-            for source in known
+            for source in entries
             if source.get("device_kind", device_kind(str(source.get("device")))) == kind
         }
     )

@@ -27,12 +27,12 @@ class DeviceTimeShift:
         self._latest_ns = 0
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """False while less than half of the marks have a device time."""
         return self.with_device_time >= max(1, self.marks // 2)
 
     def count(self, rows: Rows) -> None:
-        """Instead of :meth:`feed`, where only :attr:`known` is asked for."""
+        """Instead of :meth:`feed`, where only :attr:`is_known` is asked for."""
         self.marks += int(np.count_nonzero(rows["kind"] == Record.MARK))
         self.with_device_time += int(np.count_nonzero(rows["kind"] == Record.DEVICE))
 
@@ -89,4 +89,4 @@ def on_device(rows: Rows) -> Rows | None:
     """All records of a ring at once; None if less than half of the marks have a device time."""
     moving = DeviceTimeShift()
     parts = [moving.feed(rows), moving.finish()]
-    return np.concatenate(parts) if moving.known else None
+    return np.concatenate(parts) if moving.is_known else None

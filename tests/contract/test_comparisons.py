@@ -38,7 +38,7 @@ def refused(trial: Trial) -> Trial:
     return replace(trial, stages=stages)
 
 
-def found(name: str = "base", kind: str = "gain") -> ComparisonReport:
+def comparison_of(name: str = "base", kind: str = "gain") -> ComparisonReport:
     """A comparison of one of KINDS, with hostile or plain names."""
     base, others = BASE, {"better": BETTER, "worse": WORSE}
     question = Question(metric="eval_loss", higher=False)
@@ -77,44 +77,49 @@ KINDS = ("gain", "modelled", "no meter", "missed", "refused", "single", "unlike"
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("format_", formats())
 def test_every_kind_is_told(format_: str, kind: str) -> None:
-    said = render(found(kind=kind), format_)
+    said = render(comparison_of(kind=kind), format_)
     assert said and not re.search(r"\b(None|nan|NaN|inf)\b", said)
 
 
 @pytest.mark.parametrize("format_", ["text", "md", "html"])
 def test_what_readers_must_not_miss(format_: str) -> None:
-    def told(kind: str) -> str:
-        said = render(found(kind=kind), format_).replace("&#95;", "_")
+    def said_of(kind: str) -> str:
+        said = render(comparison_of(kind=kind), format_).replace("&#95;", "_")
         return " ".join(said.split())  # lines are as long as a terminal is wide
 
-    assert "base better uses 19.9 % less energy per sample than base (95 %: 18.1 … 21.7 %)" in told(
-        "gain"
+    assert (
+        "base better uses 19.9 % less energy per sample than base (95 %: 18.1 … 21.7 %)"
+        in said_of("gain")
     )
-    assert "most of it in forward (80 %)" in told("gain")
-    assert "base worse uses 20.2 % more energy per sample than base" in told("gain")
-    assert "not separated: `classify=True`" in re.sub(r"</?code>", "`", told("gain")).replace(
+    assert "most of it in forward (80 %)" in said_of("gain")
+    assert "base worse uses 20.2 % more energy per sample than base" in said_of("gain")
+    assert "not separated: `classify=True`" in re.sub(r"</?code>", "`", said_of("gain")).replace(
         "&#96;", "`"
     )
-    assert "of it compute" in told("gain")
-    assert "modelled: no verdict" in told("modelled")
-    assert "not measured" in told("no meter")
-    assert "target missed by 3 of 3 runs of base better" in told("missed")
-    assert "cannot be told apart" in told("refused") and "without optimizer" not in told("gain")
-    assert "one run a side: no interval; a verdict needs 2 or more runs a side" in told("single")
-    assert " … " not in told("single")
-    assert "not comparable: other data: a against b" in told("unlike")
+    assert "of it compute" in said_of("gain")
+    assert "modelled: no verdict" in said_of("modelled")
+    assert "not measured" in said_of("no meter")
+    assert "target missed by 3 of 3 runs of base better" in said_of("missed")
+    assert "cannot be told apart" in said_of("refused") and "without optimizer" not in said_of(
+        "gain"
+    )
+    assert "one run a side: no interval; a verdict needs 2 or more runs a side" in said_of("single")
+    assert " … " not in said_of("single")
+    assert "not comparable: other data: a against b" in said_of("unlike")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_is_the_contract(kind: str) -> None:
-    told = json.loads(render(found(kind=kind), "json"))
-    assert told["schema"] == 1 and told["mode"] in ("equal_work", "to_target")
-    for one in told["comparisons"]:
+    parsed = json.loads(render(comparison_of(kind=kind), "json"))
+    assert parsed["schema"] == 1 and parsed["mode"] in ("equal_work", "to_target")
+    for comparison in parsed["comparisons"]:
         for key in ("time_s", "energy_j", "memory_bytes"):
-            assert {"gain", "interval", "percent", "progress", "cost", "verdict"} <= one[key].keys()
-            assert one[key]["verdict"] in ("gain", "loss", "no evidence")
-        assert {"base", "other", "difference_percent", "ok"} <= one["quality"].keys()
-        for row in (*one["phases"], one["per_sample"]):
+            assert {"gain", "interval", "percent", "progress", "cost", "verdict"} <= comparison[
+                key
+            ].keys()
+            assert comparison[key]["verdict"] in ("gain", "loss", "no evidence")
+        assert {"base", "other", "difference_percent", "ok"} <= comparison["quality"].keys()
+        for row in (*comparison["phases"], comparison["per_sample"]):
             assert {
                 "phase",
                 "base",
@@ -127,7 +132,7 @@ def test_json_is_the_contract(kind: str) -> None:
                 "verdict",
             } <= row.keys()
             assert set(row["base"]) == set(row["other"]) == {"time_s", "energy_j"}
-        for cell in one["cells"]:
+        for cell in comparison["cells"]:
             assert cell["classified"] in ("measured", "counted", "by phase")
             assert {
                 "stage",
@@ -142,10 +147,10 @@ def test_json_is_the_contract(kind: str) -> None:
                 "status",
                 "provenance",
             } <= cell.keys()
-        four = one["four"]
+        four = comparison["four"]
         assert four is None or set(four) == {"early", "gradient", "memory", "communication", "rest"}
-        assert (four is None) == (one["verdict"] == "no evidence" or not one["cells"])
-        assert {"verdict", "reason"} <= one.keys()
+        assert (four is None) == (comparison["verdict"] == "no evidence" or not comparison["cells"])
+        assert {"verdict", "reason"} <= comparison.keys()
 
 
 def intervals(value: object, key: str = "") -> Iterator[list[float | None]]:
@@ -162,7 +167,7 @@ def intervals(value: object, key: str = "") -> Iterator[list[float | None]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_interval_has_zero_width(kind: str) -> None:
-    limits = list(intervals(json.loads(render(found(kind=kind), "json"))))
+    limits = list(intervals(json.loads(render(comparison_of(kind=kind), "json"))))
     assert all(low is None or high is None or low < high for low, high in limits)
     # One run has no interval; without a meter nothing differs between these runs.
     assert bool(limits) == (kind not in ("single", "modelled", "no meter"))
@@ -170,17 +175,17 @@ def test_no_interval_has_zero_width(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_phases_and_cells_add_up(kind: str) -> None:
-    for one in found(kind=kind).comparisons:
-        total = one.per_sample
-        assert sum(row.gain_s for row in one.phases) == pytest.approx(total.gain_s, rel=1e-9)
+    for comparison in comparison_of(kind=kind).comparisons:
+        total = comparison.per_sample
+        assert sum(row.gain_s for row in comparison.phases) == pytest.approx(total.gain_s, rel=1e-9)
         if total.gain_j is not None:
-            joules = [row.gain_j for row in one.phases if row.gain_j is not None]
+            joules = [row.gain_j for row in comparison.phases if row.gain_j is not None]
             assert sum(joules) == pytest.approx(total.gain_j, rel=1e-9)
 
 
 @pytest.mark.parametrize("format_", formats())
 def test_the_answer_and_the_phases_come_first(format_: str) -> None:
-    said = render(found(), format_)
+    said = render(comparison_of(), format_)
     if format_ == "json":
         keys = list(json.loads(said)["comparisons"][0])
         assert keys.index("phases") < keys.index("cells")
@@ -194,16 +199,16 @@ def test_the_answer_and_the_phases_come_first(format_: str) -> None:
 
 
 def test_hostile_names_are_only_names() -> None:
-    html = render(found(HOSTILE), "html")
+    html = render(comparison_of(HOSTILE), "html")
     assert "<script>" not in html and "<a " not in html
-    md = render(found(HOSTILE), "md")
+    md = render(comparison_of(HOSTILE), "md")
     assert "<script>" not in md and "](http" not in md and "@all" not in md
-    assert "\x1b" not in render(found("\x1b[31mred"), "text")
-    rows = list(csv.reader(io.StringIO(render(found("=1+1"), "csv"))))
+    assert "\x1b" not in render(comparison_of("\x1b[31mred"), "text")
+    rows = list(csv.reader(io.StringIO(render(comparison_of("=1+1"), "csv"))))
     assert all(len(row) == len(rows[0]) for row in rows)
     assert not any(cell.startswith("=") for row in rows for cell in row)
 
 
 def test_a_format_that_is_none() -> None:
     with pytest.raises(UsageError, match="choose from csv, html, json, md, text"):
-        render(found(), "pdf")
+        render(comparison_of(), "pdf")

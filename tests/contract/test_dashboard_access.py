@@ -257,9 +257,9 @@ def test_ablations_beside_the_runs_are_shown(app: Flask) -> None:
 def test_a_hostile_name_is_text_everywhere(view: str, app: Flask) -> None:
     page = app.test_client().get(f"/table/run/hostile/{view}")
     assert page.status_code == 200 and "<script>alert" not in page.text
-    told = app.test_client().get(f"/csv/run/hostile/{view}")
-    assert told.status_code == 200 and told.headers["Content-Type"].startswith("text/csv")
-    assert "attachment" in told.headers["Content-Disposition"]
+    answer = app.test_client().get(f"/csv/run/hostile/{view}")
+    assert answer.status_code == 200 and answer.headers["Content-Type"].startswith("text/csv")
+    assert "attachment" in answer.headers["Content-Disposition"]
 
 
 def test_no_cell_of_a_csv_is_a_formula() -> None:
@@ -276,7 +276,7 @@ def dependencies(app: Flask) -> list[dict[str, Any]]:
     return list(app.test_client().get("/_dash-dependencies").get_json())
 
 
-def payload(one: dict[str, Any], value: Any) -> dict[str, Any]:
+def payload(callback: dict[str, Any], value: Any) -> dict[str, Any]:
     """What a browser sends for a callback, every value being ``value``."""
 
     def of(part: dict[str, Any]) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def payload(one: dict[str, Any], value: Any) -> dict[str, Any]:
             "value": value,
         }
 
-    outputs = one["output"].strip(".").split("...")
+    outputs = callback["output"].strip(".").split("...")
     listed = []
     for output in outputs:
         id_, _, property_ = output.rpartition(".")
@@ -297,25 +297,27 @@ def payload(one: dict[str, Any], value: Any) -> dict[str, Any]:
                 "property": property_.partition("@")[0],
             }
         )
-    first = one["inputs"][0]
+    first = callback["inputs"][0]
     return {
-        "output": one["output"],
-        "outputs": listed if one["output"].startswith("..") else listed[0],
-        "inputs": [of(p) for p in one["inputs"]],
-        "state": [of(p) for p in one["state"]],
+        "output": callback["output"],
+        "outputs": listed if callback["output"].startswith("..") else listed[0],
+        "inputs": [of(p) for p in callback["inputs"]],
+        "state": [of(p) for p in callback["state"]],
         "changedPropIds": [f"{first['id']}.{first['property']}"],
     }
 
 
 def callback(app: Flask, output: str, value: Any) -> list[tuple[str, str]]:
-    found = []
-    for one in dependencies(app):
-        if output in one["output"] and one["clientside_function"] is None:
-            answer = app.test_client().post("/_dash-update-component", json=payload(one, value))
-            assert answer.status_code in (200, 204, 400), (one["output"], answer.status_code)
-            found.append((one["output"], answer.text))
-    assert found
-    return found
+    leaky = []
+    for callback in dependencies(app):
+        if output in callback["output"] and callback["clientside_function"] is None:
+            answer = app.test_client().post(
+                "/_dash-update-component", json=payload(callback, value)
+            )
+            assert answer.status_code in (200, 204, 400), (callback["output"], answer.status_code)
+            leaky.append((callback["output"], answer.text))
+    assert leaky
+    return leaky
 
 
 @pytest.mark.parametrize(

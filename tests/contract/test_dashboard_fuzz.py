@@ -112,14 +112,16 @@ def usual(part: dict[str, Any], chance: random.Random) -> Any:
     return chance.choice([None, "", "running 1 2", "plain", "/run/plain", "?t=1-2"])
 
 
-def a_callback(app: Flask, known: list[dict[str, Any]], chance: random.Random, turn: int) -> Any:
+def a_callback(
+    app: Flask, callbacks: list[dict[str, Any]], chance: random.Random, turn: int
+) -> Any:
     """Sent with all that is usual, with one value that is not, or with none."""
-    one = known[turn % len(known)]  # each comes round
-    body = payload(one, None)
+    callback = callbacks[turn % len(callbacks)]  # each comes round
+    body = payload(callback, None)
     parts = body["inputs"] + body["state"]
     for part in parts:
         part["value"] = usual(part, chance)
-    kind = turn // len(known) % 4
+    kind = turn // len(callbacks) % 4
     if kind == 1:
         chance.choice(parts)["value"] = nonsense(chance)
     elif kind == 2:
@@ -170,8 +172,8 @@ def app(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Flask:
     chance = random.Random(3)
 
     def doctor(*_: Any, **__: Any) -> subprocess.CompletedProcess[str]:
-        told = {"sensors": nonsense(chance), "versions": nonsense(chance), "python": "3"}
-        return subprocess.CompletedProcess([], 0, json.dumps(told), "")
+        machine = {"sensors": nonsense(chance), "versions": nonsense(chance), "python": "3"}
+        return subprocess.CompletedProcess([], 0, json.dumps(machine), "")
 
     monkeypatch.setattr(sensors.subprocess, "run", doctor)
     settings = Settings((rule("energy > 1 J"), rule("no step for 1 s"), rule("loss not finite")))
@@ -185,15 +187,17 @@ def app(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Flask:
 @pytest.mark.parametrize("turns", TURNS)
 def test_whatever_is_asked_is_answered_or_refused_in_a_line(turns: int, app: Flask) -> None:
     chance = random.Random(20261126)
-    known = [one for one in dependencies(app) if one["clientside_function"] is None]
-    asked = " ".join(one["output"] for one in known)
+    asked_callbacks = [
+        callback for callback in dependencies(app) if callback["clientside_function"] is None
+    ]
+    asked = " ".join(callback["output"] for callback in asked_callbacks)
     for part in ("run-head", "comparison", "objective", "run-labels", "alert-bar", "sensors"):
         assert part in asked
     codes: Counter[int] = Counter()
     callbacks = 0
     for turn in range(turns + turns // 4):
         if turn % 5 < 4:
-            answer = a_callback(app, known, chance, callbacks)
+            answer = a_callback(app, asked_callbacks, chance, callbacks)
             callbacks += 1
         else:
             answer = (a_write if chance.random() < 0.5 else a_file)(app, chance)
@@ -203,4 +207,4 @@ def test_whatever_is_asked_is_answered_or_refused_in_a_line(turns: int, app: Fla
         assert "Traceback" not in text and 'File "/' not in text
         if answer.status_code >= 400:
             assert answer.text.count("\n") <= 1 and len(answer.text) < 2000
-    assert callbacks == turns >= 2 * len(known) and codes[200] > turns / 4, codes
+    assert callbacks == turns >= 2 * len(asked_callbacks) and codes[200] > turns / 4, codes

@@ -204,9 +204,9 @@ def test_a_package_that_is_missing_is_named(
 
 @pytest.fixture
 def total(stored: StoredRun) -> Totals:
-    found = stored.report.total
-    assert found.energy_j == pytest.approx(400.0 * stored.report.run.duration_s, rel=0.03)
-    return found
+    reported = stored.report.total
+    assert reported.energy_j == pytest.approx(400.0 * stored.report.run.duration_s, rel=0.03)
+    return reported
 
 
 def modelled(stored: StoredRun) -> float:
@@ -217,20 +217,22 @@ def test_prometheus_figures(stored: StoredRun, total: Totals, tmp_path: Path) ->
     from prometheus_client.parser import text_string_to_metric_families as parse
 
     export("prometheus", stored, tmp_path / "x")
-    found = [s for f in parse((tmp_path / "x").read_text()) for s in f.samples]
-    energy = {s.labels["bound"]: s.value for s in found if s.name == "phasewatt_run_energy_joules"}
+    exported = [s for f in parse((tmp_path / "x").read_text()) for s in f.samples]
+    energy = {
+        s.labels["bound"]: s.value for s in exported if s.name == "phasewatt_run_energy_joules"
+    }
     assert energy["best"] == total.energy_j
     assert [energy["lower"], energy["upper"]] == list(total.energy_j_interval or ())
     phases = {
         (s.labels["device"], s.labels["phase"], s.labels["bound"]): s.value
-        for s in found
+        for s in exported
         if s.name == "phasewatt_phase_energy_estimate_joules"
     }
     with_energy = [row for row in stored.report.phases if row.energy_j is not None]
     rows = [row for row in with_energy if not row.is_modelled]
     modelled_phases = {
         (s.labels["device"], s.labels["phase"]): s.value
-        for s in found
+        for s in exported
         if s.name == "phasewatt_phase_modelled_energy_joules"
     }
     assert modelled_phases == {
@@ -277,17 +279,17 @@ def test_a_real_gateway_holds_each_run_once(
             assert said == f"{url}: final figures of {run.id} pushed"
         from prometheus_client.parser import text_string_to_metric_families as parse
 
-        found = [
+        exported = [
             s
             for f in parse(urlopen(f"{url}/metrics").read().decode())
             for s in f.samples
             if s.name == "phasewatt_run_energy_joules" and s.labels["bound"] == "best"
         ]
-        assert {s.labels["run"]: s.value for s in found} == {
+        assert {s.labels["run"]: s.value for s in exported} == {
             stored.id: total.energy_j,
             hostile.id: hostile.report.total.energy_j,
         }
-        assert len(found) == 2 and not list(tmp_path.iterdir())
+        assert len(exported) == 2 and not list(tmp_path.iterdir())
     finally:
         gateway.terminate()
         gateway.wait(timeout=processes.HUNG_S)
@@ -354,7 +356,7 @@ def test_otlp_figures_arrive_at_a_collector(
         figures(json_format.ParseDict(json.loads(line), MetricsData()).resource_metrics[0]) == sent
     )
     about = request.resource_metrics[0].resource.attributes
-    resource = {one.key: one.value.string_value for one in about}
+    resource = {attribute.key: attribute.value.string_value for attribute in about}
     assert resource["phasewatt.run.id"] == stored.id and resource["service.name"] == "phasewatt"
     cards = {key: value for key, value in sent.items() if key[0] == "hw.energy"}
     assert len(cards) == 2 and sum(cards.values()) == pytest.approx(total.energy_j)
@@ -363,15 +365,15 @@ def test_otlp_figures_arrive_at_a_collector(
     for row in stored.report.phases:
         if row.energy_j is not None and not row.is_modelled:
             low, high = row.energy_j_interval or (None, None)
-            mine = {
+            bounds = {
                 dict(key[1:])["phasewatt.bound"]: value
                 for key, value in sent.items()
                 if key[0] == "phasewatt.phase.energy_estimate"
                 and ("phasewatt.phase", row.phase) in key
                 and ("hw.name", row.device) in key
             }
-            assert mine["best"] == row.energy_j
-            assert mine.get("lower") == low and mine.get("upper") == high
+            assert bounds["best"] == row.energy_j
+            assert bounds.get("lower") == low and bounds.get("upper") == high
 
 
 def test_boamps_figures(stored: StoredRun, total: Totals, tmp_path: Path) -> None:
@@ -436,8 +438,8 @@ def slices(path: Path) -> Iterator[tuple[str, int, int]]:
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             tracks[packet.track_descriptor.uuid] = packet.track_descriptor.name
-        for one in packet.interned_data.event_names:
-            names[one.iid] = one.name
+        for interned in packet.interned_data.event_names:
+            names[interned.iid] = interned.name
         event = packet.track_event
         if not packet.HasField("track_event"):
             continue
@@ -452,15 +454,15 @@ def slices(path: Path) -> Iterator[tuple[str, int, int]]:
 
 def test_perfetto_slices_nest_and_add_up(stored: StoredRun, tmp_path: Path) -> None:
     export("perfetto", stored, tmp_path / "x")
-    found = list(slices(tmp_path / "x"))
-    spent = sum(end - begin for track, begin, end in found if track == "phases") / 1e9
+    slices_read = list(slices(tmp_path / "x"))
+    spent = sum(end - begin for track, begin, end in slices_read if track == "phases") / 1e9
     rows = [
         r
         for r in stored.report.phases
         if r.device == "gpu0" and r.phase not in ("unattributed", "unresolved")
     ]
     assert spent == pytest.approx(sum(r.time_s for r in rows), rel=1e-6)
-    assert all(begin <= end for _, begin, end in found)
+    assert all(begin <= end for _, begin, end in slices_read)
 
 
 @pytest.mark.full
@@ -494,7 +496,7 @@ def test_chrome_lies_over_a_profile_of_the_same_run(tmp_path: Path) -> None:
     )
     assert len(ours) == len(theirs) == 3
     # µs; the same moments on both clocks. A busy machine may pause between the two begins.
-    gaps = [other - mine for (mine, _), (other, _) in zip(ours, theirs, strict=True)]
+    gaps = [other - our_time for (our_time, _), (other, _) in zip(ours, theirs, strict=True)]
     assert min(map(abs, gaps)) < 3000
     assert all(-3000 < gap < took for gap, (_, took) in zip(gaps, ours, strict=True))
     assert all(took > 29_000 for _, took in ours)
@@ -543,7 +545,7 @@ def test_energy_is_weighted_by_when_it_was_used(
 
 
 def test_options_do_not_leak_into_the_next_export() -> None:
-    one = exporter_of("sci", {"embodied_g": "5"})
-    assert replace(one) == one  # type: ignore[type-var]
+    exporter = exporter_of("sci", {"embodied_g": "5"})
+    assert replace(exporter) == exporter  # type: ignore[type-var]
     assert exporter_of("sci").embodied_g is None  # type: ignore[attr-defined]
-    assert not re.search(r"\s", one.name)
+    assert not re.search(r"\s", exporter.name)

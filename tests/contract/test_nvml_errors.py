@@ -50,19 +50,19 @@ def open_all(rig: NvmlRig) -> tuple[list[Sensor], list[Source]]:
     for make in SENSORS:
         sensor = make(SensorContext(clock=rig.clock()))
         try:
-            found = sensor.open()
+            sources_opened = sensor.open()
         except SensorUnavailable as error:
             assert error.reason
             continue
-        assert found
+        assert sources_opened
         opened.append(sensor)
-        sources += found
+        sources += sources_opened
     return opened, sources
 
 
 def check(readings: list[Reading], sources: list[Source], context: str) -> None:
-    heard = {r.source if isinstance(r, Sample) else r.what for r in readings}
-    assert heard == {source.id for source in sources}, context
+    named = {r.source if isinstance(r, Sample) else r.what for r in readings}
+    assert named == {source.id for source in sources}, context
     for reading in readings:
         if isinstance(reading, Sample):
             assert reading.value != 0, f"{context}: a zero for a missing value: {reading}"

@@ -52,7 +52,7 @@ def called(runs: Path, capfd: pytest.CaptureFixture[str], *words: str) -> tuple[
     return int(ended.value.code or 0), out, err
 
 
-def found(runs: Path, capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def report_of(runs: Path, capfd: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     code, out, err = called(runs, capfd, *words, "--format", "json")
     assert code == 0, err
     return dict(json.loads(out))
@@ -66,7 +66,7 @@ def test_the_score_is_made_of_what_the_reports_say(
     runs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Without a target a run's time and energy are those of its report."""
-    told = found(runs, capfd, "plain", "quick", "--weights", "time=2,energy=0.5")
+    printed = report_of(runs, capfd, "plain", "quick", "--weights", "time=2,energy=0.5")
     reports = {
         name: [run_report(path) for path in sorted(runs.glob(f"*-{name}-?"))]
         for name in ("plain", "quick")
@@ -78,7 +78,7 @@ def test_the_score_is_made_of_what_the_reports_say(
         )
         for name, of in reports.items()
     }
-    for configuration in told["configurations"]:
+    for configuration in printed["configurations"]:
         time_s, energy_j = means[configuration["name"]]
         own = terms(configuration)
         assert own["time"]["value"] == pytest.approx(time_s, rel=0.01)
@@ -86,33 +86,33 @@ def test_the_score_is_made_of_what_the_reports_say(
         base = means["plain"]
         wanted = 2 * time_s / base[0] + 0.5 * energy_j / base[1]
         assert configuration["score"] == pytest.approx(wanted, rel=0.01)
-    low, high = told["configurations"][1]["score_interval"]
-    assert low < told["configurations"][1]["score"] < high
+    low, high = printed["configurations"][1]["score_interval"]
+    assert low < printed["configurations"][1]["score"] < high
 
 
 def test_to_a_target_it_agrees_with_the_comparison(
     runs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = found(runs, capfd, "base", "half")
-    (one,) = compare("base", ["half"], directory=runs).comparisons
-    base, half = (terms(each) for each in told["configurations"])
-    assert told["target"] == "accuracy>=0.75"
+    printed = report_of(runs, capfd, "base", "half")
+    (comparison,) = compare("base", ["half"], directory=runs).comparisons
+    base, half = (terms(each) for each in printed["configurations"])
+    assert printed["target"] == "accuracy>=0.75"
     for name, gain in (
-        ("time", one.time_s),
-        ("energy", one.energy_j),
-        ("memory", one.memory_bytes),
+        ("time", comparison.time_s),
+        ("energy", comparison.energy_j),
+        ("memory", comparison.memory_bytes),
     ):
         assert base[name]["value"] == pytest.approx(gain.base)
         assert half[name]["value"] == pytest.approx(gain.other)
-    assert told["lowest"] == "half"
+    assert printed["lowest"] == "half"
 
 
 def test_constraints_the_front_and_what_missed_the_target(
     runs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["base", "half", "wait", "--max", "memory=1GiB", "--max", "time=3s"]
-    told = found(runs, capfd, *words, "--min", "accuracy=0.7")
-    base, half, wait = told["configurations"]
+    printed = report_of(runs, capfd, *words, "--min", "accuracy=0.7")
+    base, half, wait = printed["configurations"]
     assert [each["state"] for each in half["constraints"]] == ["met", "met", "met"]
     assert base["constraints"][1]["state"] == "cannot be said"
     assert half["place"] == "on the front" and base["place"] == "tied"
@@ -125,10 +125,10 @@ def test_constraints_the_front_and_what_missed_the_target(
 
 def test_ids_names_and_latest_are_resolved(runs: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ids = sorted(path.name for path in runs.glob("*-base-?"))
-    told = found(runs, capfd, ",".join(ids), "latest", "--target", "accuracy>=0.5")
-    assert told["configurations"][0]["ids"] == ids
-    assert told["configurations"][1]["ids"][0].endswith("modelled-only")
-    apart = found(runs, capfd, *ids)
+    printed = report_of(runs, capfd, ",".join(ids), "latest", "--target", "accuracy>=0.5")
+    assert printed["configurations"][0]["ids"] == ids
+    assert printed["configurations"][1]["ids"][0].endswith("modelled-only")
+    apart = report_of(runs, capfd, *ids)
     assert [each["name"] for each in apart["configurations"]] == ["base", ids[1]]
     assert all(each["score_interval"] is None for each in apart["configurations"])
 
@@ -162,10 +162,10 @@ def test_one_line_for_bad_input(
 
 
 def test_modelled_energy_is_apart(runs: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    told = found(runs, capfd, "modelled")
-    (only,) = told["configurations"]
+    printed = report_of(runs, capfd, "modelled")
+    (only,) = printed["configurations"]
     assert terms(only)["energy"]["value"] is None and only["modelled_energy_j"] > 0
-    assert set(told["weights"]) == {"time", "memory"}
+    assert set(printed["weights"]) == {"time", "memory"}
     assert terms(only)["gradient_norm"] == {
         "quantity": "gradient_norm",
         "unit": "",
@@ -182,14 +182,14 @@ def test_the_page_shows_the_numbers_of_the_command(
     runs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--weights", "time=1,energy=2", "--max", "time=3s", "--max", "memory=1GiB"]
-    told = found(runs, capfd, "base", "half", *words)
+    printed = report_of(runs, capfd, "base", "half", *words)
     app = create_app(runs, Access(), "/")
     query = "base=base&other=half&weights=time%3D1%2Cenergy%3D2&max=time%3D3s%2Cmemory%3D1GiB"
     shown = app.test_client().get(f"/csv/gains/pareto?{query}")
     assert shown.status_code == 200
     rows = list(csv.DictReader(io.StringIO(shown.text)))
     assert len(rows) == 2
-    for row, configuration in zip(rows, told["configurations"], strict=True):
+    for row, configuration in zip(rows, printed["configurations"], strict=True):
         assert row["name"] == configuration["name"]
         assert float(row["score"]) == pytest.approx(configuration["score"])
         assert float(row["time"]) == pytest.approx(terms(configuration)["time"]["value"])

@@ -121,9 +121,9 @@ def row(made: PaperTables, title: str, what: str) -> Any:
     return next(each for each in table.rows if each.what == what)
 
 
-def agrees(found: Any, expected: dict[str, Any], tolerance: float = 1e-9) -> None:
+def agrees(actual: Any, expected: dict[str, Any], tolerance: float = 1e-9) -> None:
     for field, value in expected.items():
-        assert getattr(found, field) == pytest.approx(value, rel=tolerance, abs=1e-12), field
+        assert getattr(actual, field) == pytest.approx(value, rel=tolerance, abs=1e-12), field
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_results_are_what_the_runs_files_say(
     base, other = side(runs, f"{kind}-baseline"), side(runs, f"{kind}-{STACK}")
     assert len(base) == len(other) == (3 if kind == "cnn" else 2)
     scaled = [o.seconds * b.samples / o.samples for b, o in zip(base, other, strict=True)]
-    found = row(made, table, "time, the same work")
-    assert found.unit == time
-    agrees(found, paired([b.seconds / per for b in base], [s / per for s in scaled]))
+    table_row = row(made, table, "time, the same work")
+    assert table_row.unit == time
+    agrees(table_row, paired([b.seconds / per for b in base], [s / per for s in scaled]))
     memory = paired([b.peak / 1e9 for b in base], [o.peak / 1e9 for o in other])
     agrees(row(made, table, "peak memory"), memory)
     work = 16 if kind == "gpt" else 1  # tokens of a sample
@@ -165,9 +165,9 @@ def test_scaling_is_what_the_runs_files_say(made: PaperTables, runs: list[Run]) 
     }
     two = [rates[name, 2] for name in names]
     agrees(row(made, "Table IV:", "2 ranks: throughput"), paired(*two))
-    found = row(made, "Table IV:", "2 ranks: efficiency")
+    table_row = row(made, "Table IV:", "2 ranks: efficiency")
     shares = [100 * rates[name, 2].mean() / 2 / rates[name, 1].mean() for name in names]
-    agrees(found, {"base": shares[0], "other": shares[1], "change": shares[1] - shares[0]})
+    agrees(table_row, {"base": shares[0], "other": shares[1], "change": shares[1] - shares[0]})
     errors = [
         share**2
         * rates[name, ranks].var(ddof=1)
@@ -179,8 +179,8 @@ def test_scaling_is_what_the_runs_files_say(made: PaperTables, runs: list[Run]) 
     counts = [len(rates[name, ranks]) for name in names for ranks in (1, 2)]
     degrees = sum(errors) ** 2 / sum(e**2 / (n - 1) for e, n in zip(errors, counts, strict=True))
     half = stats.t.ppf(0.975, degrees) * math.sqrt(sum(errors))
-    assert found.interval_change == pytest.approx(
-        (found.change - half, found.change + half), rel=1e-9
+    assert table_row.interval_change == pytest.approx(
+        (table_row.change - half, table_row.change + half), rel=1e-9
     )
     assert row(made, "Table IV:", "4 ranks: throughput").ours == "not measured"
 
@@ -188,21 +188,21 @@ def test_scaling_is_what_the_runs_files_say(made: PaperTables, runs: list[Run]) 
 def test_components_are_what_the_ablation_says(made: PaperTables, folder: Path) -> None:
     steps = json.loads((folder / "ablation" / "result.json").read_text())["steps"]
     first = steps[0]["in_all"]
-    found = row(made, "Table III:", "baseline")
-    assert found.time == pytest.approx(first["time_s"]["base"] / 60)
-    assert found.memory == pytest.approx(first["memory_bytes"]["base"] / 1e9)
-    assert found.quality == pytest.approx(100 * first["quality"]["base"])
+    table_row = row(made, "Table III:", "baseline")
+    assert table_row.time == pytest.approx(first["time_s"]["base"] / 60)
+    assert table_row.memory == pytest.approx(first["memory_bytes"]["base"] / 1e9)
+    assert table_row.quality == pytest.approx(100 * first["quality"]["base"])
     for step in steps:
         in_all = step["in_all"]
-        found = row(made, "Table III:", f"+ {step['technique']}")
-        assert found.time == pytest.approx(in_all["time_s"]["other"] / 60)
-        assert found.memory == pytest.approx(in_all["memory_bytes"]["other"] / 1e9)
-        assert found.quality == pytest.approx(100 * in_all["quality"]["other"])
+        table_row = row(made, "Table III:", f"+ {step['technique']}")
+        assert table_row.time == pytest.approx(in_all["time_s"]["other"] / 60)
+        assert table_row.memory == pytest.approx(in_all["memory_bytes"]["other"] / 1e9)
+        assert table_row.quality == pytest.approx(100 * in_all["quality"]["other"])
         base, other = (in_all["time_s"][key] for key in ("base", "other"))
-        assert found.faster == pytest.approx(100 * (1 - other / base))
+        assert table_row.faster == pytest.approx(100 * (1 - other / base))
         base, other = (in_all["memory_bytes"][key] for key in ("base", "other"))
-        assert found.less_memory == pytest.approx(100 * (1 - other / base))
-        assert found.interval_faster[0] < found.faster < found.interval_faster[1]
+        assert table_row.less_memory == pytest.approx(100 * (1 - other / base))
+        assert table_row.interval_faster[0] < table_row.faster < table_row.interval_faster[1]
     assert [step["technique"] for step in steps] == STACK.split(",")
 
 
@@ -247,8 +247,8 @@ def test_costs_and_patterns_are_what_the_reports_say(made: PaperTables, runs: li
             ]
             for name in (f"{part}-baseline", f"{part}-{STACK}")
         ]
-        found = row(made, f"patterns: {title}", f"{kind}: time")
-        agrees(found, paired(*spent), 1e-6)
+        table_row = row(made, f"patterns: {title}", f"{kind}: time")
+        agrees(table_row, paired(*spent), 1e-6)
 
 
 def test_speed_up_and_doubling_follow_from_the_times(made: PaperTables, runs: list[Run]) -> None:
@@ -256,9 +256,9 @@ def test_speed_up_and_doubling_follow_from_the_times(made: PaperTables, runs: li
     scaled = [o.seconds * b.samples / o.samples for b, o in zip(base, other, strict=True)]
     change = paired([b.seconds for b in base], scaled)
     mean, (low, high) = change["base"], change["interval_change"]
-    found = row(made, "speed-up", "net speed-up (21)")
-    assert found.value == pytest.approx(mean / (mean + change["change"]))
-    assert found.interval == pytest.approx((mean / (mean + high), mean / (mean + low)))
+    table_row = row(made, "speed-up", "net speed-up (21)")
+    assert table_row.value == pytest.approx(mean / (mean + change["change"]))
+    assert table_row.interval == pytest.approx((mean / (mean + high), mean / (mean + low)))
     doubling = row(made, "speed-up", "doubling time (22)(23)")
     factors = [mean / (mean + end) for end in (low, high)]
     ends = [5 * math.log(2) / math.log(f) if f > 1 else None for f in factors]

@@ -289,9 +289,9 @@ def test_the_first_lines_are_the_same_everywhere(report: Report) -> None:
 def test_the_tables_sum_up_to_the_total(report: Report) -> None:
     total = report.total
     for table in all_devices(report):
-        known = sum(row.energy_j or 0.0 for row in table.phases)
+        phases_j = sum(row.energy_j or 0.0 for row in table.phases)
         if table.kind == METERED:
-            assert known == pytest.approx(total.energy_j, rel=1e-9)
+            assert phases_j == pytest.approx(total.energy_j, rel=1e-9)
         assert sum(r.time_share or 0.0 for r in table.phases) == pytest.approx(1.0, abs=1e-9)
     cells = [t for s in document(report).sections for t in s.tables if "of the model" in t.head]
     if total.modelled_energy_j and cells and total.energy_j is None:

@@ -96,11 +96,11 @@ def test_csv_round_trip() -> None:
     given = full_report(HOSTILE)
     rows = list(csv.DictReader(io.StringIO(render(given, "csv"))))
     assert len(rows) == len(given.phases)
-    for read, told in zip(rows, given.phases, strict=True):
-        assert read["phase"] == told.phase and read["device"] == told.device
-        energy = told.energy_j
+    for read, given_row in zip(rows, given.phases, strict=True):
+        assert read["phase"] == given_row.phase and read["device"] == given_row.device
+        energy = given_row.energy_j
         assert read["energy_j"] == ("" if energy is None else str(energy))
-        assert float(read["time_s"]) == told.time_s
+        assert float(read["time_s"]) == given_row.time_s
     formula = full_report("=cmd()")
     assert list(csv.DictReader(io.StringIO(render(formula, "csv"))))[1]["phase"] == "'=cmd()"
 

@@ -84,11 +84,11 @@ def check(seen: dict) -> None:
         assert source["provenance"] in ("measured", "modelled")
         assert not (source["in_total"] and source["provenance"] == "modelled")
     for source in seen["sources"]:
-        mine = [(t, v) for s, t, v, _ in seen["samples"] if s == source["id"]]
-        assert mine or [g for g in seen["gaps"] if g[0] == source["id"]], source["id"]
-        assert [t for t, _ in mine] == sorted(t for t, _ in mine)
+        samples = [(t, v) for s, t, v, _ in seen["samples"] if s == source["id"]]
+        assert samples or [g for g in seen["gaps"] if g[0] == source["id"]], source["id"]
+        assert [t for t, _ in samples] == sorted(t for t, _ in samples)
         if source["kind"] == "counter" and source["wrap_raw"] is None:
-            assert [v for _, v in mine] == sorted(v for _, v in mine)
+            assert [v for _, v in samples] == sorted(v for _, v in samples)
     assert {s for s, *_ in seen["samples"]} <= set(ids)
 
 

@@ -34,9 +34,9 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         killed = start(folder, "killed", LIVE_S, gpus=1)
         crew = start_crew(folder)
         runs = {"live": said(live), "killed": said(killed)}
-        names = [said(one) for one in finished]
+        names = [said(report) for report in finished]
         assert crew.stdout is not None  # it stays open: every rank has something to say
         runs["crew"] = crew.stdout.readline().strip().rpartition("/")[2]
         runs |= {"eight": names[4], "modules": names[5]}
         runs |= {"plain": names[0], "faster": names[2], "deleted": names[1], "torn": names[3]}
         time.sleep(5.0)
         kill_all(directory / runs["killed"], killed)
-        for one in (*finished, crew):
-            assert one.wait(timeout=processes.HUNG_S) == 0
+        for report in (*finished, crew):
+            assert report.wait(timeout=processes.HUNG_S) == 0
         (directory / "broken").mkdir()
         (directory / "broken" / "run.json").write_text('{"schema": 1, "id": ')
         server, url = serve(directory)

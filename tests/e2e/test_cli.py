@@ -262,8 +262,8 @@ def test_doctor_says_what_is_missing_and_why(tmp_path: Path) -> None:
     out = processes.probe(tmp_path, "doctor")
     assert out.returncode == 0, out.stderr
     assert "NVIDIA" in out.stdout
-    found = json.loads(processes.probe(tmp_path, "doctor", "--json").stdout)
-    for sensor in found["sensors"]:
+    checks = json.loads(processes.probe(tmp_path, "doctor", "--json").stdout)
+    for sensor in checks["sensors"]:
         assert sensor["sources"] or sensor["absent"]
         assert all(absence["reason"] for absence in sensor["absent"])
 

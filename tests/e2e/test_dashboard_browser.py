@@ -196,11 +196,11 @@ def test_every_page_is_whole_for_everybody(
             assert wrong == [], (scheme, width)
             if (scheme, width) in looked_at or (name in OF_THE_SAME_PARTS and len(looked_at) == 1):
                 continue
-            found = page.evaluate("axe.run()")
+            result = page.evaluate("axe.run()")
             bad = [
-                (one["id"], one["impact"], one["nodes"][0]["html"][:200])
-                for one in found["violations"]
-                if one["impact"] in SERIOUS
+                (violation["id"], violation["impact"], violation["nodes"][0]["html"][:200])
+                for violation in result["violations"]
+                if violation["impact"] in SERIOUS
             ]
             assert not bad, (scheme, width, bad)
 
@@ -309,17 +309,17 @@ def test_a_live_run_grows_without_being_drawn_anew(browser: Any, shown: Shown) -
 
 
 def last(page: Any) -> float:
-    lines = [one for one in series(page, "power") if one["mode"] == "lines"]
-    return max(x for one in lines for x in one["x"] if x is not None)
+    lines = [trace for trace in series(page, "power") if trace["mode"] == "lines"]
+    return max(x for trace in lines for x in trace["x"] if x is not None)
 
 
 def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
     with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
         settled(page)
         card = page.locator("section.card", has=page.get_by_role("heading", name="Energy by phase"))
-        with page.expect_download() as told:
+        with page.expect_download() as download:
             card.get_by_role("link", name="CSV").click()
-        rows = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text())))
+        rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
         joules = {
             row["phase"]: float(row["energy_j"])
             for row in rows
@@ -332,10 +332,10 @@ def test_table_csv_and_image_of_a_chart(browser: Any, shown: Shown) -> None:
             if row["device"] == "gpu0" and row["energy_j"]
         }
         assert {"forward", "backward"} <= joules.keys() and joules == pytest.approx(reported)
-        with page.expect_download() as told:
+        with page.expect_download() as download:
             card.get_by_role("button", name="PNG").click()
-        assert told.value.suggested_filename == "phasewatt-Energy-by-phase.png"
-        assert Path(told.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        assert download.value.suggested_filename == "phasewatt-Energy-by-phase.png"
+        assert Path(download.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         card.get_by_role("link", name="Table").click()
         page.wait_for_selector("td:has-text('backward')")
         assert page.get_by_role("link", name="CSV").is_visible()
@@ -377,9 +377,9 @@ def test_a_snapshot_is_one_file_that_asks_nobody(
     file = tmp_path / "run.html"
     with opened(browser, shown, f"run/{shown.runs['plain']}") as page:
         settled(page)
-        with page.expect_download() as told:
+        with page.expect_download() as download:
             page.get_by_role("link", name="Snapshot").click()
-        told.value.save_as(file)
+        download.value.save_as(file)
     assert file.stat().st_size < 5_000_000
     page = browser.new_page()
     asked: list[str] = []
@@ -397,9 +397,13 @@ def test_a_snapshot_is_one_file_that_asks_nobody(
     )
     page.get_by_role("button", name="Light or dark").click()
     page.evaluate(axe())
-    found = page.evaluate("axe.run()")
-    assert not [one["id"] for one in found["violations"] if one["impact"] in SERIOUS]
-    assert [one for one in asked if not one.startswith(("file:", "data:", "blob:"))] == []
+    result = page.evaluate("axe.run()")
+    assert not [
+        violation["id"] for violation in result["violations"] if violation["impact"] in SERIOUS
+    ]
+    assert [
+        violation for violation in asked if not violation.startswith(("file:", "data:", "blob:"))
+    ] == []
     page.close()
 
 
@@ -430,10 +434,10 @@ def test_marked_runs_are_tagged_and_compared(browser: Any, shown: Shown) -> None
         assert page.locator(".marked").is_hidden()
         ticks = [page.locator(tick.format(name)).first for name in ("plain", "faster")]
         begun = sorted(
-            (one.get_attribute("data-begun"), one.get_attribute("data-run")) for one in ticks
+            (mark.get_attribute("data-begun"), mark.get_attribute("data-run")) for mark in ticks
         )
-        for one in ticks:
-            one.press("Space")  # by keyboard
+        for mark in ticks:
+            mark.press("Space")  # by keyboard
         assert page.locator(".marked").inner_text().startswith("2 runs marked")
         page.get_by_label("tag", exact=True).fill("pair")
         page.get_by_role("button", name="Add tag").click()
@@ -483,11 +487,11 @@ def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
         assert "exposed + contention" in costs
         assert "DDP's timers" in costs
         assert all(f"gpu{gpu}" in body for gpu in range(4))
-        with page.expect_download() as told:
+        with page.expect_download() as download:
             page.locator(
                 "section.card", has=page.get_by_role("heading", name="Waiting for other ranks")
             ).get_by_role("link", name="CSV").click()
-        rows = list(csv.DictReader(io.StringIO(Path(told.value.path()).read_text())))
+        rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text())))
         assert max(rows, key=lambda row: float(row["last_share"]))["rank"] == "2"
         page.get_by_role("link", name="Run", exact=True).click()
         page.wait_for_selector(".tile")
@@ -585,8 +589,8 @@ def test_a_run_that_vanishes_while_it_is_shown(how: str, browser: Any, shown: Sh
         else:
             (run / "run.json").write_text('{"schema": 1, "id": ')
         page.wait_for_selector("[role=alert]")
-        told = page.locator("[role=alert]").first.inner_text()
-        assert "Traceback" not in told and len(told) < 600
+        alert = page.locator("[role=alert]").first.inner_text()
+        assert "Traceback" not in alert and len(alert) < 600
         assert page.locator(".js-plotly-plot").count() >= 1  # what was seen stays
         page.get_by_role("link", name="Runs", exact=True).click()
         page.wait_for_selector("table.runs")

@@ -69,10 +69,10 @@ def test_the_examples_train_on_data_that_ship(script, stack, tmp_path):
     done = run(script, "--size", "tiny", "--stack", stack, *few, folder=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
-    found = newest(tmp_path)
-    assert found["run"]["status"] == "finished" and found["run"]["steps"] > 5
-    assert found["run"]["config"]["stack"] == stack
-    phases = {row["phase"]: row for row in found["phases"]}
+    newest_run = newest(tmp_path)
+    assert newest_run["run"]["status"] == "finished" and newest_run["run"]["steps"] > 5
+    assert newest_run["run"]["config"]["stack"] == stack
+    phases = {row["phase"]: row for row in newest_run["phases"]}
     assert phases["forward"]["time_s"] > 0 and phases["backward"]["time_s"] > 0
     assert phases["eval"]["count"] >= 1
     kind = "convolution" if script.startswith("resnet") else "attention"
@@ -108,14 +108,16 @@ def pickled(folder: Path, count: int = 40) -> Path:
 
 
 def test_binary_and_python_batches_hold_the_same_images(tmp_path):
-    one = images.load(str(binary(tmp_path / "a")), checked=False)
+    binary_images = images.load(str(binary(tmp_path / "a")), checked=False)
     other = images.load(str(pickled(tmp_path / "b")), checked=False)
-    assert one.train[0].shape == (200, 3, 32, 32)
-    for a, b in zip((*one.train, *one.test), (*other.train, *other.test), strict=True):
+    assert binary_images.train[0].shape == (200, 3, 32, 32)
+    for a, b in zip(
+        (*binary_images.train, *binary_images.test), (*other.train, *other.test), strict=True
+    ):
         assert torch.equal(a, b)
     first = rows(40, 0)[0]
-    assert one.train[0][0, 1, 2, 3] == first[1 + 1024 + 2 * 32 + 3]  # green plane, row 2
-    assert one.train[1][0] == first[0]
+    assert binary_images.train[0][0, 1, 2, 3] == first[1 + 1024 + 2 * 32 + 3]  # green plane, row 2
+    assert binary_images.train[1][0] == first[0]
 
 
 def test_an_archive_is_read_without_being_unpacked(tmp_path):
@@ -123,8 +125,8 @@ def test_an_archive_is_read_without_being_unpacked(tmp_path):
     archive = tmp_path / "cifar-10-binary.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder / "cifar-10-batches-bin", "cifar-10-batches-bin")
-    found = images.load(str(tmp_path / "cifar-10-binary.tar.gz"), checked=False)
-    assert torch.equal(found.test[0], images.load(str(folder), checked=False).test[0])
+    loaded = images.load(str(tmp_path / "cifar-10-binary.tar.gz"), checked=False)
+    assert torch.equal(loaded.test[0], images.load(str(folder), checked=False).test[0])
     with pytest.raises(DataProblem, match="md5"):
         images.load(str(archive))
 
@@ -142,10 +144,10 @@ def test_wikitext_is_read_in_all_its_forms(form, tmp_path):
             pq.write_table(table, tmp_path / f"{name}-00000-of-00001.parquet")
         else:
             (tmp_path / f"wiki.{part}.{form}").write_text(content)
-    found = text.load(str(tmp_path))
-    assert bytes(found.train.tolist()).decode() == parts["train"]
-    assert found.name == "WikiText-2" and found.words == 60 and found.tokens == "bytes"
-    assert "per word" in text.perplexity(1.0, found)
+    loaded = text.load(str(tmp_path))
+    assert bytes(loaded.train.tolist()).decode() == parts["train"]
+    assert loaded.name == "WikiText-2" and loaded.words == 60 and loaded.tokens == "bytes"
+    assert "per word" in text.perplexity(1.0, loaded)
 
 
 # -- data as people have them ------------------------------------------------------------
@@ -167,9 +169,9 @@ def painted(form: str) -> np.ndarray:
 def colours(split: tuple[torch.Tensor, torch.Tensor]) -> list[int]:
     """Which images they are; JPEG moves a colour by less than half the way to the next."""
     pixels, labels = split
-    found = (pixels[:, 0].float().mean((1, 2)) / 10).round().int().tolist()
-    assert labels.tolist() == [colour // 6 for colour in found]
-    return found
+    digits = (pixels[:, 0].float().mean((1, 2)) / 10).round().int().tolist()
+    assert labels.tolist() == [colour // 6 for colour in digits]
+    return digits
 
 
 def as_files(folder: Path, suffix: str, places: range) -> None:
@@ -248,11 +250,11 @@ def test_images_are_read_as_people_keep_them(write, train, test, tmp_path):
     if write in (split_folders, one_folder, two_archives_of_jpegs):
         pytest.importorskip("PIL", reason="Pillow is not installed")
     write(tmp_path)
-    found = images.load(str(tmp_path))
-    assert colours(found.train) == train and colours(found.test) == test
-    assert found.classes == 3 and found.train[0].shape[1:] == (3, 32, 32)
-    assert "no published sum" in found.note and found.name.startswith(tmp_path.name)
-    assert found.name != "CIFAR-10"
+    loaded = images.load(str(tmp_path))
+    assert colours(loaded.train) == train and colours(loaded.test) == test
+    assert loaded.classes == 3 and loaded.train[0].shape[1:] == (3, 32, 32)
+    assert "no published sum" in loaded.note and loaded.name.startswith(tmp_path.name)
+    assert loaded.name != "CIFAR-10"
 
 
 def test_binary_batches_have_no_published_sum_and_need_unchecked(tmp_path):
@@ -340,21 +342,21 @@ def test_images_without_pillow_say_what_to_install(tmp_path, monkeypatch):
 def test_plain_text_is_divided_by_the_names_of_its_files(names, trained, validated, note, tmp_path):
     for name in names:
         (tmp_path / f"{name}.txt").write_text(f"this is {name}\n")
-    found = text.load(str(tmp_path))
-    assert bytes(found.train.tolist()).decode() == f"this is {trained}\n"
-    assert bytes(found.valid.tolist()).decode() == f"this is {validated}\n"
-    assert note in found.note and found.words is None
-    assert "compares only with runs on the same text" in text.perplexity(1.0, found)
+    loaded = text.load(str(tmp_path))
+    assert bytes(loaded.train.tolist()).decode() == f"this is {trained}\n"
+    assert bytes(loaded.valid.tolist()).decode() == f"this is {validated}\n"
+    assert note in loaded.note and loaded.words is None
+    assert "compares only with runs on the same text" in text.perplexity(1.0, loaded)
 
 
 @pytest.mark.parametrize("as_folder", [True, False])
 def test_a_single_file_of_text_gives_its_last_tenth_for_validation(as_folder, tmp_path):
     lines = [f"line {number}\n" for number in range(40)]
     (tmp_path / "book.txt").write_text("".join(lines))
-    found = text.load(str(tmp_path if as_folder else tmp_path / "book.txt"))
-    assert bytes(found.train.tolist()).decode() == "".join(lines[:36])
-    assert bytes(found.valid.tolist()).decode() == "".join(lines[36:])
-    assert "first 36 lines" in found.note and found.name == "book.txt"
+    loaded = text.load(str(tmp_path if as_folder else tmp_path / "book.txt"))
+    assert bytes(loaded.train.tolist()).decode() == "".join(lines[:36])
+    assert bytes(loaded.valid.tolist()).decode() == "".join(lines[36:])
+    assert "first 36 lines" in loaded.note and loaded.name == "book.txt"
 
 
 def test_text_that_is_not_there_says_where_it_comes_from(tmp_path):
@@ -395,9 +397,9 @@ def lose(folder: Path) -> None:
 def test_wrong_binary_batches_get_one_line(spoil, line, tmp_path):
     folder = binary(tmp_path / "a")
     spoil(folder)
-    with pytest.raises(DataProblem, match=line) as told:
+    with pytest.raises(DataProblem, match=line) as problem:
         images.load(str(folder), checked=False)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(problem.value)
 
 
 def test_a_pickle_that_would_run_code_is_not_let_out(tmp_path):
@@ -460,12 +462,12 @@ def test_a_script_says_it_in_one_line_and_leaves_with_1(watched, monkeypatch):
 
 def failing(watched: Path, spoiled) -> dict:
     trainer = Trainer(stacked(), samples(256), spoiled, samples=4096, batch_size=32, quiet=True)
-    with pytest.raises(TrainingFailed) as told:
+    with pytest.raises(TrainingFailed) as failure:
         trainer.fit()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(failure.value)
     data = newest(watched)
     assert data["run"]["status"] == "failed"
-    assert str(told.value)[:60] in data["run"]["ended_by"], data["run"]["ended_by"]
+    assert str(failure.value)[:60] in data["run"]["ended_by"], data["run"]["ended_by"]
     return data
 
 

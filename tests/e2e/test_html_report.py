@@ -9,7 +9,7 @@ import pytest
 
 from probe.compare import formats
 from probe.report.build import report_of
-from tests.contract.test_comparisons import found
+from tests.contract.test_comparisons import comparison_of
 from tests.fakes.exported_runs import HOSTILE, HOSTILE_STEPPED, STEPPED, stored_run
 from tests.fakes.recordings import RecordedRuns, needs
 
@@ -41,7 +41,7 @@ def test_a_comparison_opens_too(
     name: str, scheme: str, width: int, browser: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "comparison.html"
-    path.write_text(formats.render(found(name, "refused"), "html"), encoding="utf-8")
+    path.write_text(formats.render(comparison_of(name, "refused"), "html"), encoding="utf-8")
     page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
     said: list[str] = []
     asked: list[str] = []

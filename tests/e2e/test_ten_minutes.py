@@ -113,6 +113,8 @@ def test_the_dearest_run_of_last_week_its_phase_a_cheaper_one_and_one_file(
     assert "wide" in colleague.locator("h1").inner_text()
     assert colleague.locator(".verdict").inner_text()
     colleague.close()
-    assert [one for one in asked if not one.startswith(("file:", "data:", "blob:"))] == []
+    assert [
+        address for address in asked if not address.startswith(("file:", "data:", "blob:"))
+    ] == []
     text = file.read_text()
     assert "secret" not in text and str(week.directory) not in text and len(text) < 5_000_000

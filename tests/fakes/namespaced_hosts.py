@@ -43,7 +43,8 @@ def possible() -> bool:
         ["ip", "link", "del", bridge],
     ]
     return all(
-        subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in tried
+        subprocess.run(command, capture_output=True, check=False).returncode == 0
+        for command in tried
     )
 
 
@@ -63,10 +64,10 @@ class Host:
 
     def kill(self) -> None:
         """As if its plug had been pulled: everything that runs on it ends at once, but it stays."""
-        mine = os.readlink(f"/proc/{self.pid}/ns/net")
+        namespace = os.readlink(f"/proc/{self.pid}/ns/net")
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if os.readlink(process / "ns/net") == mine and int(process.name) != self.pid:
+                if os.readlink(process / "ns/net") == namespace and int(process.name) != self.pid:
                     os.kill(int(process.name), signal.SIGKILL)
 
     def popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
@@ -89,11 +90,11 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
     bridge = f"pw{tag}"
     subnet = f"10.{77 + os.getpid() % 100}.{(os.getpid() // 100 + number) % 250}"
     addresses = [f"{subnet}.{place + 2}" for place in range(len(names))]
-    known = tempfile.NamedTemporaryFile("w", prefix="hosts-", delete=False)  # noqa: SIM115
-    with known:
-        known.write("127.0.0.1 localhost\n")
-        known.writelines(f"{a} {n}\n" for a, n in zip(addresses, names, strict=True))
-    os.chmod(known.name, 0o644)
+    hosts_file = tempfile.NamedTemporaryFile("w", prefix="hosts-", delete=False)  # noqa: SIM115
+    with hosts_file:
+        hosts_file.write("127.0.0.1 localhost\n")
+        hosts_file.writelines(f"{a} {n}\n" for a, n in zip(addresses, names, strict=True))
+    os.chmod(hosts_file.name, 0o644)
     _ip("link", "add", bridge, "type", "bridge")
     try:
         _ip("addr", "add", f"{subnet}.1/24", "dev", bridge)
@@ -112,7 +113,7 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
                     str(ahead),
                     "sh",
                     "-c",
-                    f"hostname {name} && mount --bind {known.name} /etc/hosts && "
+                    f"hostname {name} && mount --bind {hosts_file.name} /etc/hosts && "
                     "mount -t tmpfs tmpfs /dev/shm && exec sleep 100000",
                 ]
             )
@@ -132,7 +133,7 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
             sleeper.kill()  # and with it, its child: unshare heeds nothing else
             sleeper.wait(timeout=processes.HUNG_S)
         _ip("link", "del", bridge, check=False)
-        os.unlink(known.name)
+        os.unlink(hosts_file.name)
 
 
 def _child(pid: int, name: str) -> int:

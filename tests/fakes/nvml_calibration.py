@@ -17,7 +17,7 @@ def calibrated(rig: NvmlRig, folder: Path) -> dict[str, str]:
     """Write it for all cards; the environment that makes use of it."""
     folder.mkdir()
     for index in range(rig.control.gpus):
-        known = Calibration(
+        calibration = Calibration(
             uuid=rig.uuid(index),
             name="rig",
             driver=DRIVER,
@@ -37,6 +37,6 @@ def calibrated(rig: NvmlRig, folder: Path) -> dict[str, str]:
             average_window_s=None,
             fields_clock=None,
         )
-        text = json.dumps({"version": VERSION} | asdict(known))
+        text = json.dumps({"version": VERSION} | asdict(calibration))
         (folder / f"{rig.uuid(index)}.json").write_text(text)
     return {"PROBE_CALIBRATION": str(folder)}

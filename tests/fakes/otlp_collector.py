@@ -55,14 +55,14 @@ class Collector:
 
 def figures(resource: Any) -> dict[tuple[Any, ...], float]:
     """(name, sorted attributes…) → value of one resource's metrics."""
-    found = {}
+    by_name = {}
     for scope in resource.scope_metrics:
         for metric in scope.metrics:
             data = metric.sum if metric.HasField("sum") else metric.gauge
             for point in data.data_points:
-                told = sorted(
+                attributes = sorted(
                     (a.key, a.value.string_value or a.value.int_value) for a in point.attributes
                 )
                 value = point.as_double if point.HasField("as_double") else point.as_int
-                found[metric.name, *told] = value
-    return found
+                by_name[metric.name, *attributes] = value
+    return by_name

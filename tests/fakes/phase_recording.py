@@ -107,8 +107,8 @@ class Watched:
 
     def values(self, name: str) -> list[float]:
         code = next(c for c, n in self.names.items() if n == name)
-        found = self.rows[(self.rows["kind"] == Record.VALUE) & (self.rows["code"] == code)]
-        return [float(v) for v in found["payload"].copy().view(np.float64)]
+        rows = self.rows[(self.rows["kind"] == Record.VALUE) & (self.rows["code"] == code)]
+        return [float(v) for v in rows["payload"].copy().view(np.float64)]
 
     def read(self) -> None:
         rings = sorted(self.folder.glob("*.ring"))
@@ -146,17 +146,17 @@ def watched(
     engine = PhaseEngine(
         opened, model=model, optimizer=optimizer, dither=dither, modules=modules, classify=classify
     )
-    found = Watched(engine, folder)
+    watched = Watched(engine, folder)
     engine.install()
     try:
-        yield found
+        yield watched
     finally:
         engine.uninstall()
         engine.end(failed, int(failed))
-        found.read()
-    marks = found.rows[np.isin(found.rows["kind"], (Record.MARK, Record.STEP, Record.END))]
+        watched.read()
+    marks = watched.rows[np.isin(watched.rows["kind"], (Record.MARK, Record.STEP, Record.END))]
     wall = int(marks["time_ns"][-1]) - int(marks["time_ns"][0])
-    spans = found.spans
+    spans = watched.spans
     assert int((spans.end_ns - spans.begin_ns).sum()) == wall, "phases do not add up to the wall"
     assert (spans.begin_ns[1:] == spans.end_ns[:-1]).all()
     assert not any("no longer recorded" in line for line in engine.warnings), engine.warnings

@@ -225,9 +225,9 @@ def probe(
 
 def free_port() -> int:
     """One that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def only_run(tmp_path: Path) -> Path:

@@ -95,5 +95,5 @@ def query(base: str, expression: str, *, ago_s: float = 0.0) -> list[dict[str, A
 
 
 def single(base: str, expression: str) -> float:
-    (one,) = query(base, expression)
-    return float(one["value"][1])
+    (value,) = query(base, expression)
+    return float(value["value"][1])

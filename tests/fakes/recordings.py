@@ -40,8 +40,8 @@ def needs(*recordings: Recording) -> pytest.MarkDecorator:
 def needed_by(items: Iterable[pytest.Item]) -> list[Recording]:
     """What tests look at, each once, the longest first."""
     marks = [mark for item in items for mark in item.iter_markers("needs_recordings")]
-    found = dict.fromkeys(recording for mark in marks for recording in mark.args)
-    return sorted(found, key=lambda recording: -recording.seconds)
+    recordings = dict.fromkeys(recording for mark in marks for recording in mark.args)
+    return sorted(recordings, key=lambda recording: -recording.seconds)
 
 
 class RecordedRuns:

@@ -48,14 +48,14 @@ def after(test: str, folder: Path, was: Before) -> list[str]:
 def _until_none(find):  # type: ignore[no-untyped-def]
     """What is still found when it had the time to leave."""
     end = time.monotonic() + LEAVING_S
-    while (found := find()) and time.monotonic() < end:
+    while (left := find()) and time.monotonic() < end:
         time.sleep(0.05)
-    return found
+    return left
 
 
-def _threads(known: frozenset[threading.Thread]) -> list[threading.Thread]:
+def _threads(before: frozenset[threading.Thread]) -> list[threading.Thread]:
     """New ones that run code of ours."""
-    new = [thread for thread in threading.enumerate() if thread not in known]
+    new = [thread for thread in threading.enumerate() if thread not in before]
     return [
         thread
         for thread in new
@@ -74,7 +74,7 @@ def _newest_pid() -> int:
 def _processes(test: str) -> list[tuple[int, str]]:
     """Those that the body of the test started, at whatever remove: they inherited its name."""
     mark = f"PYTEST_CURRENT_TEST={test} (call)".encode()
-    found = []
+    left = []
     for place in Path("/proc").iterdir():
         if not place.name.isdigit() or int(place.name) == os.getpid():
             continue
@@ -82,10 +82,10 @@ def _processes(test: str) -> list[tuple[int, str]]:
             if mark in (place / "environ").read_bytes().split(b"\0"):
                 command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 if not any(name in command for name in NOT_OURS):
-                    found.append((int(place.name), command[:200]))
+                    left.append((int(place.name), command[:200]))
         except OSError:  # it has just ended, or is somebody else's
             continue
-    return found
+    return left
 
 
 def _rings(folder: Path) -> list[Path]:

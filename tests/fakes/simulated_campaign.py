@@ -46,7 +46,7 @@ class Technique:
 @functools.cache
 def estimator_errors(traces: int = 40) -> tuple[tuple[tuple[float, ...], tuple[bool, ...]], ...]:
     """(relative error of each phase's joules, whether it was stated), one per simulated run."""
-    found = []
+    trials = []
     for seed in range(traces):
         rng = np.random.default_rng([7, seed])
         trace = make_trace(STEPS["60 ms"], 60.0, rng)
@@ -61,16 +61,16 @@ def estimator_errors(traces: int = 40) -> tuple[tuple[tuple[float, ...], tuple[b
         lengths = {j: float(inside[trace.code == j].sum()) for j in phases}
         truth = trace.truth(statistics.begin_s, statistics.end_s)
         total = statistics.mixed_j + float(statistics.direct()[0].sum())
-        known = estimate(statistics, total, lengths)
-        assert known is not None
+        estimated = estimate(statistics, total, lengths)
+        assert estimated is not None
         place = [trace.names.index(name) for name in PHASES]
-        found.append(
+        trials.append(
             (
-                tuple(float(known.of(j).energy_j / truth[j] - 1) for j in place),
-                tuple(known.of(j).status is not Status.NOT_IDENTIFIABLE for j in place),
+                tuple(float(estimated.of(j).energy_j / truth[j] - 1) for j in place),
+                tuple(estimated.of(j).status is not Status.NOT_IDENTIFIABLE for j in place),
             )
         )
-    return tuple(found)
+    return tuple(trials)
 
 
 def expected_j(technique: Technique, *, equal_work: bool = False) -> float:

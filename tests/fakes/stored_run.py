@@ -76,7 +76,7 @@ def stored_run(
     """Its directory. Samples lie in ``parts`` segments, sealed but for the last if ``hot_end``."""
     run = create_run(directory, run_id, shared=False, fields={"name": name})
     node = layout.node_dir(run)
-    files.write_json(node / "sources.json", [dataclasses.asdict(one) for one, _ in sources])
+    files.write_json(node / "sources.json", [dataclasses.asdict(source) for source, _ in sources])
     index = np.concatenate([np.full(len(t), i) for i, (_, (t, _)) in enumerate(sources)])
     time_ns = np.concatenate([t for _, (t, _) in sources])
     value = np.concatenate([v for _, (_, v) in sources])

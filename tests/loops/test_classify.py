@@ -95,15 +95,16 @@ def _plain(made: Any) -> dict[str, Any]:
     }
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, other: Any) -> bool:
     """Bit for bit; NaN is NaN."""
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return one.shape == other.shape and bool(
-            torch.equal(one, other) or torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
+    if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor):
+        return first.shape == other.shape and bool(
+            torch.equal(first, other)
+            or torch.allclose(first, other, rtol=0, atol=0, equal_nan=True)
         )
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(first, list | tuple) and isinstance(other, list | tuple):
+        return len(first) == len(other) and all(map(same, first, other))
+    return bool(first == other)
 
 
 @pytest.mark.parametrize("name", one_in(6, LOOPS, always=["gan", "optimizer_in_backward"]))
@@ -115,8 +116,8 @@ def test_a_classified_loop_is_bit_for_bit_the_same(
     classified = Recorded(name, tmp_path, classify=True)
     assert same(plain.random, classified.random), "a generator was drawn from"
     assert len(plain.states) == len(classified.states)
-    for one, other in zip(plain.states, classified.states, strict=True):
-        assert same(one, other)
+    for plain_state, other in zip(plain.states, classified.states, strict=True):
+        assert same(plain_state, other)
     assert plain.plain == classified.plain, "a counter of the user's was counted twice"
     assert plain.truth.steps == classified.truth.steps
     assert plain.truth.count == classified.truth.count, "something ran twice"

@@ -105,11 +105,11 @@ def exchange(case, folder):
         engine.step(want_norm=False)
         weights.append([p.detach().clone() for p in engine.module.parameters()])
         sent.append(engine.wire.sent)
-    found = {"sent": sent, "whole": engine.wire.whole}
+    exchanged = {"sent": sent, "whole": engine.wire.whole}
     for name, values in (("averaged", averaged), ("weights", weights)):
         for i in range(len(SHAPES)):
-            found[f"{name}{i}"] = np.stack([step[i].numpy() for step in values])
-    return found
+            exchanged[f"{name}{i}"] = np.stack([step[i].numpy() for step in values])
+    return exchanged
 
 
 def network():
@@ -160,11 +160,11 @@ def main(folder, cases):
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     with leaving():
-        found = {}
+        results = {}
         for name, case in cases.items():
             values = {"exchange": exchange, "train": train}[case["task"]](case, Path(folder))
-            found |= {f"{name}/{key}": np.asarray(value) for key, value in values.items()}
-        np.savez(Path(folder) / f"{dist.get_rank()}.npz", **found)
+            results |= {f"{name}/{key}": np.asarray(value) for key, value in values.items()}
+        np.savez(Path(folder) / f"{dist.get_rank()}.npz", **results)
 
 
 if __name__ == "__main__":  # the tests import this module too

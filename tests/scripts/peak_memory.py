@@ -42,12 +42,12 @@ def memory(field):
 
 blocks = list(model)
 # One sample is enough: all that is kept grows with the batch.
-one = data[:1].detach().clone().requires_grad_()
-found = kept(model, blocks, loss, one)
-scaled = type(found)(
-    tuple(batch * b for b in found.blocks),
-    tuple(batch * b for b in found.inputs),
-    batch * found.rest,
+sample = data[:1].detach().clone().requires_grad_()
+kept_bytes = kept(model, blocks, loss, sample)
+scaled = type(kept_bytes)(
+    tuple(batch * b for b in kept_bytes.blocks),
+    tuple(batch * b for b in kept_bytes.inputs),
+    batch * kept_bytes.rest,
 )
 predicted = predict(model, blocks, scaled, Plan(), None if every == 0 else max(every, 0))
 if every >= 0:

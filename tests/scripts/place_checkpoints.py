@@ -150,13 +150,13 @@ def main() -> None:
     torch.set_num_threads(1)
     for name, (build, data) in MODELS.items():
         model, batch = build().train(), data(32)
-        found = measure(model, cross_entropy, batch)
-        highest, lowest = peak(found.chain, ()), least(found.chain)
-        roots = tuple(segments(len(found.chain), None))
+        measured = measure(model, cross_entropy, batch)
+        highest, lowest = peak(measured.chain, ()), least(measured.chain)
+        roots = tuple(segments(len(measured.chain), None))
         root = Placement(
-            tuple(tuple(found.names[layer] for layer in segment) for segment in roots),
-            round(peak(found.chain, roots)),
-            added(found.chain, roots),
+            tuple(tuple(measured.names[layer] for layer in segment) for segment in roots),
+            round(peak(measured.chain, roots)),
+            added(measured.chain, roots),
         )
         print(f"{name}: {highest / 2**20:.1f} MiB with nothing dropped, least {lowest / 2**20:.1f}")
         print("  budget MiB  plan       again ms  step + ms  peak MiB  measured")
@@ -165,12 +165,12 @@ def main() -> None:
         for share in (0.0, 0.25, 0.5, 0.75):
             budget = lowest + share * (highest - lowest)
             label = f"{budget / 2**20:.1f}"
-            for method, placement in found.every(budget).items():
+            for method, placement in measured.every(budget).items():
                 if placement is None:
                     print(f"  {label:>10}  {method:<9}  no plan fits")
                 else:
                     rows.append((label, method, placement))
-            free = bound(found.chain, budget)
+            free = bound(measured.chain, budget)
             if free is not None:
                 bounds[label] = f"{'' if free.exact else '≥ '}{1e3 * free.seconds:.1f}"
         for label, method, placement in rows:

@@ -74,8 +74,8 @@ def variable(stage: str):
         loss(reference, whole).backward()
         optimizer.step()
         optimizer.zero_grad()
-        mine = pieces(pieces(whole, world)[rank], k)
-        for j, batch in enumerate(mine):
+        piece = pieces(pieces(whole, world)[rank], k)
+        for j, batch in enumerate(piece):
             with engine.micro_batch(last=j == k - 1):
                 engine.backward(loss(engine.model, batch) * (len(batch[0]) / 24))
         engine.step(want_norm=False)
@@ -105,10 +105,10 @@ def norms():
 
 def train(*stacks: str):
     """Runs to their ends: what each reached, what crossed the wire."""
-    return {stack: one(stack) for stack in stacks}
+    return {stack: trained(stack) for stack in stacks}
 
 
-def one(stack: str):
+def trained(stack: str):
     data, held = samples(1024), samples(1536).tensors
     held = held[0][1024:], held[1][1024:]
 
@@ -241,7 +241,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     task, *arguments = sys.argv[1:]
     with leaving():
-        found = {
+        tasks = {
             "variance": variance,
             "variable": variable,
             "norms": norms,
@@ -250,7 +250,7 @@ def main() -> None:
             "disagree": disagree,
         }[task](*arguments)
         if dist.get_rank() == 0:
-            print("FOUND " + json.dumps(found), flush=True)
+            print("FOUND " + json.dumps(tasks), flush=True)
 
 
 if __name__ == "__main__":

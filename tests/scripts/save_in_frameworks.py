@@ -39,7 +39,7 @@ class Saves:
         self.count, self.seconds = 0, 0.0
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
+    def counted(self) -> Iterator[None]:
         self.count += 1
         with self.waited():
             yield
@@ -76,7 +76,7 @@ def train(folder: Path, *savers: Save) -> None:
             optimizer.zero_grad()
             if i % EVERY == 1:
                 for number, save in enumerate(savers):
-                    with saves.one():
+                    with saves.counted():
                         save(model, optimizer, folder / f"{i}-{number}")
     saves.check(run)
 
@@ -166,7 +166,7 @@ def distributed_async(folder: Path, how: str = "", **options: Any) -> None:
             if "staging" in how:
                 asked = staging.StagingOptions(False, False, True, False)
                 options["async_stager"] = staging.DefaultStager(asked)
-            with saves.one():
+            with saves.counted():
                 begun = begin_saving(model.state_dict(), checkpoint_id=path, **options)
             future = begun
             if "staging" in how:
@@ -221,7 +221,7 @@ def transformers(folder: Path) -> None:
             optimizer.step()
             optimizer.zero_grad()
             if i % EVERY == 1:
-                with saves.one():
+                with saves.counted():
                     model.save_pretrained(folder / str(i))
     saves.check(run)
 
@@ -243,7 +243,7 @@ def trainer(folder: Path) -> None:
 
     class Timed(Trainer):
         def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-            with saves.one():
+            with saves.counted():
                 super()._save_checkpoint(*args, **kwargs)
 
     timed = Timed(
@@ -263,7 +263,7 @@ def trainer(folder: Path) -> None:
     )
     with watched(folder) as run:
         timed.train()
-        with saves.one():
+        with saves.counted():
             timed.save_model(str(folder / "last"))
     saves.check(run)
 
@@ -281,11 +281,11 @@ def accelerate(folder: Path) -> None:
             optimizer.step()
             optimizer.zero_grad()
             if i % EVERY == 1:
-                with saves.one():
+                with saves.counted():
                     accelerator.save_state(str(folder / f"state-{i}"))
-                with saves.one():
+                with saves.counted():
                     accelerator.save_model(model, str(folder / f"model-{i}"))
-                with saves.one():
+                with saves.counted():
                     accelerator.save(model.state_dict(), str(folder / f"save-{i}"))
     saves.check(run)
 
@@ -310,7 +310,7 @@ def lightning(folder: Path, package: str = "lightning.pytorch") -> None:
 
     class Timed(pl.callbacks.ModelCheckpoint):
         def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-            with saves.one():
+            with saves.counted():
                 super()._save_checkpoint(*args, **kwargs)
 
     fitted = pl.Trainer(
@@ -324,7 +324,7 @@ def lightning(folder: Path, package: str = "lightning.pytorch") -> None:
     )
     with watched(folder) as run:
         fitted.fit(Module(), DataLoader(DATA, batch_size=8))
-        with saves.one():
+        with saves.counted():
             fitted.save_checkpoint(folder / "last.ckpt")
     saves.check(run)
 
@@ -355,9 +355,9 @@ def deepspeed(folder: Path) -> None:
             engine.backward(LOSS(engine(x), y))
             engine.step()
             if i % EVERY == 1:
-                with saves.one():
+                with saves.counted():
                     engine.save_checkpoint(str(folder / "saved"), tag=str(i))
-                with saves.one():
+                with saves.counted():
                     engine.save_16bit_model(str(folder / f"model-{i}"))
     saves.check(run)
 
@@ -374,9 +374,9 @@ def keras(folder: Path) -> None:
     with watched(folder) as run:
         model.fit(x, x, batch_size=8, verbose=0)
         for name in ("whole.keras", "whole.h5"):
-            with saves.one():
+            with saves.counted():
                 model.save(str(folder / name))
-        with saves.one():
+        with saves.counted():
             model.save_weights(str(folder / "model.weights.h5"))
     saves.check(run)
 
@@ -393,7 +393,7 @@ def fabric(folder: Path) -> None:
             optimizer.step()
             optimizer.zero_grad()
             if i % EVERY == 1:
-                with saves.one():
+                with saves.counted():
                     tools.save(folder / str(i), {"model": model, "optimizer": optimizer})
     saves.check(run)
 
@@ -415,7 +415,7 @@ def sentence_transformers(folder: Path) -> None:
             optimizer.step()
             optimizer.zero_grad()
             if i % EVERY == 1:
-                with saves.one():
+                with saves.counted():
                     model.save_pretrained(str(folder / str(i)))
     saves.check(run)
 
@@ -429,7 +429,7 @@ def skorch(folder: Path) -> None:
     with watched(folder) as run:
         trained.fit(x, y)
         for name in "one", "two":
-            with saves.one():
+            with saves.counted():
                 trained.save_params(
                     f_params=folder / name,
                     f_optimizer=folder / f"{name}-optimizer",
@@ -446,7 +446,7 @@ def stable_baselines3(folder: Path) -> None:
         agent = PPO("MlpPolicy", "CartPole-v1", n_steps=64, batch_size=32, n_epochs=2, device="cpu")
         for name in "one", "two":
             agent.learn(64)
-            with saves.one():
+            with saves.counted():
                 agent.save(folder / name)
     saves.check(run, steps=2 * 2 * 2)
 

@@ -94,9 +94,9 @@ def main(seconds: float, seed: int) -> None:
 
         def forward(self, rows: torch.Tensor) -> torch.Tensor:
             device.launch("forward")
-            found: torch.Tensor = self.linear(rows)
-            found.register_hook(lambda _: device.launch("backward"))
-            return found
+            output: torch.Tensor = self.linear(rows)
+            output.register_hook(lambda _: device.launch("backward"))
+            return output
 
     class Optimizer(torch.optim.SGD):
         def step(self, closure: Any = None) -> Any:

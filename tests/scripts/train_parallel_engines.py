@@ -49,11 +49,11 @@ def pipeline(steps: int) -> None:
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
     rank = dist.get_rank()
-    mine = model()[2 * rank : 2 * rank + 2]
-    stage = PipelineStage(mine, rank, 2, torch.device("cpu"))
+    own_blocks = model()[2 * rank : 2 * rank + 2]
+    stage = PipelineStage(own_blocks, rank, 2, torch.device("cpu"))
     schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=nn.functional.mse_loss)
-    optimizer = torch.optim.SGD(mine.parameters(), 1e-3)
-    with probe.watch(mine, optimizer, name="pipeline") as run:
+    optimizer = torch.optim.SGD(own_blocks.parameters(), 1e-3)
+    with probe.watch(own_blocks, optimizer, name="pipeline") as run:
         print(f"RUN {run.path}", flush=True)
         for _ in range(steps):
             x = torch.randn(BATCH, WIDTH)

@@ -70,12 +70,12 @@ def main() -> None:
     def loss(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
         if not batch.is_meta:
             draw("forward")
-        found = nn.functional.cross_entropy(
+        loss = nn.functional.cross_entropy(
             model(batch[:, :-1]).flatten(0, 1).float(), batch[:, 1:].flatten()
         )
-        if found.requires_grad and not batch.is_meta:
-            found.register_hook(lambda gradient: draw("backward") or gradient)
-        return found
+        if loss.requires_grad and not batch.is_meta:
+            loss.register_hook(lambda gradient: draw("backward") or gradient)
+        return loss
 
     def optimizer(parameters: Any, *, lr: float, **more: Any) -> torch.optim.Optimizer:
         made = torch.optim.AdamW(parameters, lr=lr, **more)

@@ -135,8 +135,8 @@ def test_every_block_of_data_is_parsed() -> None:
     read += [yaml.safe_load(block) for block in blocks(text, "yaml")]
     read += [json.loads(block) for block in blocks(text, "json")]
     assert len(read) > 3 and all(read)
-    known = {"", "bash", "python", "toml", "yaml", "json", "text"}
-    assert set(re.findall(r"^```(\w*)$", text, re.MULTILINE)) <= known
+    languages = {"", "bash", "python", "toml", "yaml", "json", "text"}
+    assert set(re.findall(r"^```(\w*)$", text, re.MULTILINE)) <= languages
 
 
 def make_targets() -> set[str]:

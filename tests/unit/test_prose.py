@@ -29,6 +29,7 @@ PAGES = sorted(
     }
 )
 LONGEST = 35  # words of a sentence
+CODE = ("probe", "optimizers", "exporters", "dashboard", "benchmarks", "tests", "examples", "docs")
 
 # Words that say nothing, or that the field does not use, and what to write instead.
 ODD = {
@@ -114,6 +115,38 @@ def test_messages_are_plain() -> None:
         for odd in odd_words(text)
     ]
     assert not faults, "\n".join(faults)
+
+
+NO_NAMES = frozenset(("found", "heard", "known", "mine", "one", "told"))
+
+
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, name) of what is assigned, passed or defined."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def test_names_say_what_they_hold() -> None:
+    faults = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for top in CODE
+        for file in sorted((ROOT / top).rglob("*.py"))
+        for line, name in names(ast.parse(file.read_text(encoding="utf-8")))
+        if name in NO_NAMES
+    ]
+    assert not faults, "\n".join(faults)
+
+
+def test_a_name_that_says_nothing_is_seen() -> None:
+    tree = ast.parse(
+        "def f(told):\n    (one, two) = told\n    self.mine = [found for found in two]"
+    )
+    assert {name for _, name in names(tree)} >= {"told", "one", "mine", "found"}
 
 
 def test_help_is_plain() -> None:

@@ -124,12 +124,12 @@ def results(name: str) -> Any:
 
 def rows(page: str, *first: str) -> dict[str, list[str]]:
     """The cells of a page's table rows that begin so, in the page's first table that has them."""
-    found: dict[str, list[str]] = {}
+    figures: dict[str, list[str]] = {}
     for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
         if line.startswith("|") and cells[0] in first and len(cells) > 1 and cells[1][0].isdigit():
-            found.setdefault(cells[0], cells[1:])
-    return found
+            figures.setdefault(cells[0], cells[1:])
+    return figures
 
 
 WAYS = {

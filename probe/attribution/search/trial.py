@@ -177,11 +177,11 @@ def refined(trial: Trial, steps: int) -> Trial:
     return trial
 
 
-def _same(one: Response, other: Response, period_s: float) -> bool:
+def _same(first: Response, second: Response, period_s: float) -> bool:
     return (
-        abs(one.mean_s - other.mean_s) < 5e-5
-        and abs(one.variance_s2**0.5 - other.variance_s2**0.5) < 2e-4
-        and abs(one.part_s - other.part_s) < 1e-3 * period_s
+        abs(first.mean_s - second.mean_s) < 5e-5
+        and abs(first.variance_s2**0.5 - second.variance_s2**0.5) < 2e-4
+        and abs(first.part_s - second.part_s) < 1e-3 * period_s
     )
 
 

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code. Raises UsageError, NothingToReport."""
     from ...store.catalogue import Catalogue
-    from ...store.catalogue.search import check_days, found
+    from ...store.catalogue.search import check_days, matching
     from ...store.layout import runs_dir
 
     check_days(options.search or "")
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     there = len(everything)
     asked = [row for row in everything if _is_of_job(row, options)]
     archived = options.all or options.format == "json"
-    rows = found(asked, options.search or "", archived=archived)
+    rows = matching(asked, options.search or "", archived=archived)
     if unread:
         print(
             f"probe: killed runs whose energy is not read yet: {unread}; "
@@ -121,8 +121,8 @@ def _print_sums(rows: list[RunSummary], options: argparse.Namespace) -> int:
     from ...store.catalogue.totals import total, totals_by
 
     tariffs = Tariffs.given()
-    known, currency = worths(rows, tariffs), currency_of(tariffs)
-    sums, whole = totals_by(rows, options.by, known), total(rows, known)
+    worth, currency = worths(rows, tariffs), currency_of(tariffs)
+    sums, whole = totals_by(rows, options.by, worth), total(rows, worth)
     if options.format == "json":
         answer = {options.by: {key: asdict(of) for key, of in sums.items()}, "all": asdict(whole)}
         print(json.dumps(answer | {"currency": currency}, indent=1))

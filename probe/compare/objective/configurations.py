@@ -45,15 +45,15 @@ class Configurations:
         Raises UsageError, NothingToReport, StoreError.
         """
         lines: list[str] = []
-        found = _finished(references, runs_dir(directory), lines)
-        every = [run for _, runs in found for run in runs]
+        finished = _finished(references, runs_dir(directory), lines)
+        every = [run for _, runs in finished for run in runs]
         until = common_target(every) if target is None else Target.of(target)
         for run in every:
             if until is not None and run.quality(until.metric, until.higher) is None:
                 raise UsageError(f"{run.id} did not log {until.metric}, the target's metric")
         groups: list[Group] = []
         trials: list[list[Trial]] = []
-        for reference, runs in found:
+        for reference, runs in finished:
             pairs = [run_cost(run, until) for run in runs]
             name = common_label(reference, runs)
             if any(group.name == name for group in groups):
@@ -85,7 +85,7 @@ def _finished(
     references: Sequence[str], directory: Path, lines: list[str]
 ) -> list[tuple[str, list[Recording]]]:
     """The finished runs of each reference that has any; all others become lines."""
-    found: list[tuple[str, list[Recording]]] = []
+    kept: list[tuple[str, list[Recording]]] = []
     empty = []
     for reference in references:
         recordings = [
@@ -94,17 +94,17 @@ def _finished(
         lines += [left_out_line(run) for run in recordings if not run.finished]
         finished = [run for run in recordings if run.finished]
         if finished:
-            found.append((reference, finished))
+            kept.append((reference, finished))
         else:
             empty.append(reference)
-    if not found:
+    if not kept:
         raise NothingToReport(f"none of these runs finished: {'; '.join(lines)}")
-    if found[0][0] != references[0]:
+    if kept[0][0] != references[0]:
         raise UsageError(f"{references[0]!r} has no finished run, so it cannot be the base")
-    check_apart(found)
-    lines += check_simulated(found)
+    check_apart(kept)
+    lines += check_simulated(kept)
     lines += [f"{reference} is left out: none of its runs finished" for reference in empty]
-    return found
+    return kept
 
 
 def _unlike(

@@ -64,10 +64,10 @@ def evaluate(
     _check(groups, weights)
     base = groups[0]
     quantities = list(front) or list(weights)
-    found = [_configuration(group, base, weights, limits, quantities) for group in groups]
-    where = places(groups, quantities, [each.name for each in found if not each.feasible])
+    configurations = [_configuration(group, base, weights, limits, quantities) for group in groups]
+    where = places(groups, quantities, [each.name for each in configurations if not each.feasible])
     lowest = min(
-        (each for each in found if each.feasible and each.score is not None),
+        (each for each in configurations if each.feasible and each.score is not None),
         key=lambda each: each.score or 0.0,
         default=None,
     )
@@ -86,9 +86,9 @@ def evaluate(
                 ties_with_lowest=lowest is not None
                 and each.feasible
                 and each is not lowest
-                and _ties(group, groups[found.index(lowest)], base, weights),
+                and _ties(group, groups[configurations.index(lowest)], base, weights),
             )
-            for each, group in zip(found, groups, strict=True)
+            for each, group in zip(configurations, groups, strict=True)
         ],
         lowest=None if lowest is None else lowest.name,
         warnings=lines,
@@ -191,16 +191,16 @@ def _reason(
 
 
 def _term(group: Group, base: Group, quantity: str, weight: float) -> Term:
-    known = intervals.mean(group, quantity)
-    if known is None:
+    mean = intervals.mean(group, quantity)
+    if mean is None:
         return Term(quantity, unit(quantity), weight=weight, reason=_why_not(group, quantity))
     of_base = intervals.mean(base, quantity)
-    share = known.value / of_base.value if of_base is not None and of_base.value else None
+    share = mean.value / of_base.value if of_base is not None and of_base.value else None
     return Term(
         quantity,
         unit(quantity),
-        known.value,
-        known.interval,
+        mean.value,
+        mean.interval,
         share,
         weight,
         weight * share if weight and share is not None else None,
@@ -208,29 +208,29 @@ def _term(group: Group, base: Group, quantity: str, weight: float) -> Term:
 
 
 def _constraint(group: Group, limit: Limit) -> Constraint:
-    known = intervals.mean(group, limit.quantity)
-    value = None if known is None else known.value
-    state, reason = judged(known, limit)
-    if known is None:
+    mean = intervals.mean(group, limit.quantity)
+    value = None if mean is None else mean.value
+    state, reason = judged(mean, limit)
+    if mean is None:
         reason = _why_not(group, limit.quantity)
     return Constraint(
-        limit, unit(limit.quantity), value, None if known is None else known.interval, state, reason
+        limit, unit(limit.quantity), value, None if mean is None else mean.interval, state, reason
     )
 
 
-def judged(known: intervals.Estimate | None, limit: Limit) -> tuple[State, str]:
+def judged(mean: intervals.Estimate | None, limit: Limit) -> tuple[State, str]:
     """Whether a mean keeps a limit, and why that cannot be said if it cannot.
 
     Runs that are all the same decide it by their value: they have no interval.
     """
-    if known is None:
+    if mean is None:
         return State.UNSAID, "it is not known"
-    inside = known.value <= limit.value if limit.upper else known.value >= limit.value
-    if known.half is None:
+    inside = mean.value <= limit.value if limit.upper else mean.value >= limit.value
+    if mean.half is None:
         side = "within" if inside else "beyond"
         return State.UNSAID, f"one run, {side} the limit; {NO_INTERVAL}"
-    margin = abs(limit.value - known.value)
-    if known.half > margin or (known.half == margin and known.half and not inside):
+    margin = abs(limit.value - mean.value)
+    if mean.half > margin or (mean.half == margin and mean.half and not inside):
         return State.UNSAID, "the limit lies within the 95 % interval"
     return (State.MET if inside else State.NOT_MET), ""
 

@@ -24,28 +24,28 @@ def places(
     Args:
         excluded: names of configurations that break a constraint; they dominate none.
     """
-    found: dict[str, tuple[Place, list[str]]] = {}
+    placed: dict[str, tuple[Place, list[str]]] = {}
     means = {group.name: _means(group, quantities) for group in groups}
     able = [group for group in groups if group.name not in excluded and means[group.name]]
     level = 1 - (1 - LEVEL) / max(1, len(able) - 1)
     for group in groups:
         own = means[group.name]
         if group.name in excluded:
-            found[group.name] = Place.EXCLUDED, []
+            placed[group.name] = Place.EXCLUDED, []
         elif own is None:
-            found[group.name] = Place.UNKNOWN, []
+            placed[group.name] = Place.UNKNOWN, []
         else:
             better = [other for other in able if beats(means[other.name] or {}, own)]
             sure = [other for other in better if _dominates(other, group, quantities, level)]
             place = Place.DOMINATED if sure else Place.TIED if better else Place.FRONT
-            found[group.name] = place, [other.name for other in sure or better]
-    return found
+            placed[group.name] = place, [other.name for other in sure or better]
+    return placed
 
 
-def beats(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+def beats(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
     """True if one is as small in everything and smaller in something."""
-    return all(one[name] <= other[name] for name in other) and any(
-        one[name] < other[name] for name in other
+    return all(first[name] <= second[name] for name in second) and any(
+        first[name] < second[name] for name in second
     )
 
 
@@ -53,17 +53,17 @@ def _means(group: Group, quantities: Sequence[str]) -> dict[str, float] | None:
     """Of each quantity, the other way round where more is better."""
     means: dict[str, float] = {}
     for quantity in quantities:
-        known = intervals.mean(group, quantity)
-        if known is None:
+        mean = intervals.mean(group, quantity)
+        if mean is None:
             return None
-        means[quantity] = -known.value if higher_is_better(quantity) else known.value
+        means[quantity] = -mean.value if higher_is_better(quantity) else mean.value
     return means
 
 
-def _dominates(one: Group, other: Group, quantities: Sequence[str], level: float) -> bool:
+def _dominates(first: Group, second: Group, quantities: Sequence[str], level: float) -> bool:
     better = False
     for quantity in quantities:
-        more = intervals.difference(one, other, quantity, level)
+        more = intervals.difference(first, second, quantity, level)
         if more is None:
             return False
         wanted = 1 if higher_is_better(quantity) else -1

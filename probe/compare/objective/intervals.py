@@ -163,8 +163,8 @@ def _values(group: Group, quantity: str) -> Floats | None:
 
 def _of_runs(group: Group, value: Callable[[RunCost], float | None]) -> Floats | None:
     values = [value(run) for run in group.runs]
-    known = [each for each in values if each is not None]
-    return np.array(known) if len(known) == len(values) else None
+    present = [each for each in values if each is not None]
+    return np.array(present) if len(present) == len(values) else None
 
 
 def _weighted(group: Group, costs: Costs) -> Floats | None:

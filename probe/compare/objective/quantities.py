@@ -159,8 +159,8 @@ def higher_is_better(quantity: str) -> bool | None:
     """Of a cost or a metric that has a usual name; None for other metrics."""
     if quantity in COSTS or quantity in _LABELS:
         return False
-    known = judged_by({quantity: (np.zeros(1, np.int64), np.ones(1))})
-    return None if known is None else known[1]
+    judged = judged_by({quantity: (np.zeros(1, np.int64), np.ones(1))})
+    return None if judged is None else judged[1]
 
 
 def _parts(text: str) -> Sequence[str]:

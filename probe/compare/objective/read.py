@@ -127,10 +127,10 @@ def gradient(logged: Logged, ranks: int) -> dict[str, float]:
     if not len(norm) == len(variance) == len(k):
         return {}
     square = norm**2 - variance / (k * ranks)
-    known = np.isfinite(square)
-    if not known.any():
+    finite = np.isfinite(square)
+    if not finite.any():
         return {}
     return {
-        GRADIENT_NORM: math.sqrt(max(float(np.mean(square[known])), 0.0)),
-        GRADIENT_VARIANCE: float(np.mean(variance[known])),
+        GRADIENT_NORM: math.sqrt(max(float(np.mean(square[finite])), 0.0)),
+        GRADIENT_VARIANCE: float(np.mean(variance[finite])),
     }

@@ -89,8 +89,8 @@ def basis(report: ObjectiveReport) -> str:
 
 def tables(report: ObjectiveReport) -> list[Table]:
     """The configurations, what each of them cost, and the constraints."""
-    found = [_scores(report), _terms(report)]
-    return [*found, _constraints(report)] if report.limits else found
+    shown = [_scores(report), _terms(report)]
+    return [*shown, _constraints(report)] if report.limits else shown
 
 
 def front_words(each: Configuration) -> str:
@@ -139,14 +139,14 @@ def _terms(report: ObjectiveReport) -> Table:
         for term in each.terms:
             if term.value is None and not _is_asked(report, term.quantity):
                 continue
-            known = term.value is not None
+            has_value = term.value is not None
             rows.append(
                 [
                     _name(each.name),
                     quantity_words(report, term.quantity),
-                    written(term.quantity, term.value) if known else "unknown",
+                    written(term.quantity, term.value) if has_value else "unknown",
                     written_interval(term.quantity, term.interval)
-                    or (term.reason if not known else _why_no_interval(each)),
+                    or (term.reason if not has_value else _why_no_interval(each)),
                     number(term.weighted) if term.weight else "",
                 ]
             )
@@ -161,13 +161,15 @@ def _constraints(report: ObjectiveReport) -> Table:
     rows = [
         [
             _name(each.name),
-            said(one.limit),
-            written(one.limit.quantity, one.value) if one.value is not None else "unknown",
-            written_interval(one.limit.quantity, one.interval),
-            str(one.state) + (f": {one.reason}" if one.reason else ""),
+            said(constraint.limit),
+            written(constraint.limit.quantity, constraint.value)
+            if constraint.value is not None
+            else "unknown",
+            written_interval(constraint.limit.quantity, constraint.interval),
+            str(constraint.state) + (f": {constraint.reason}" if constraint.reason else ""),
         ]
         for each in _sorted(report)
-        for one in each.constraints
+        for constraint in each.constraints
     ]
     head = ["", "constraint", "mean", "95 % interval", "state"]
     return Table("the constraints", head, rows, frozenset({0, 1, 3, 4}))
@@ -189,7 +191,7 @@ def _is_asked(report: ObjectiveReport, quantity: str) -> bool:
 def _kept(each: Configuration) -> str:
     if not each.constraints:
         return _NOTHING
-    states = [one.state for one in each.constraints]
+    states = [constraint.state for constraint in each.constraints]
     if all(state is State.MET for state in states):
         return "all met"
     worst = State.NOT_MET if State.NOT_MET in states else State.UNSAID

@@ -84,10 +84,16 @@ def _of_kind(kind: str, base: Sequence[Trial], other: Sequence[Trial]) -> list[P
 
     def joules(trial: Trial) -> float | None:
         uses = [trial.all_stages.phases.get(phase) for phase in phases]
-        known = [use.energy_j for use in uses if use is not None and use.energy_j is not None]
-        if trial.energy is not Provenance.MEASURED or not phases or len(known) < len(phases):
+        joules_of_phases = [
+            use.energy_j for use in uses if use is not None and use.energy_j is not None
+        ]
+        if (
+            trial.energy is not Provenance.MEASURED
+            or not phases
+            or len(joules_of_phases) < len(phases)
+        ):
             return None
-        return sum(known)
+        return sum(joules_of_phases)
 
     time = measured_row(f"{name}: time", f"ms/{unit}", base, other, per_sample(seconds), stated)
     energy = measured_row(f"{name}: energy", f"J/{unit}", base, other, per_sample(joules))

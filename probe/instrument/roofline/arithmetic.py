@@ -74,11 +74,11 @@ def _convolution(inputs: Inputs, output: TensorShape, transposed: bool) -> Arith
 def _attention(inputs: Inputs, output: TensorShape, _transposed: bool) -> Arithmetic | None:
     """softmax(q kᵀ) v; sizes (…, length, width)."""
     query, key, value = inputs[:3]
-    known = key or value
-    if known is None:
+    attended = key or value
+    if attended is None:
         return None
     width = (query or key or output).sizes[-1]
-    longest = known.sizes[-2]
+    longest = attended.sizes[-2]
     rows = math.prod(output.sizes[:-1])
     return Arithmetic(2.0 * rows * longest * (width + output.sizes[-1]))
 

@@ -90,7 +90,7 @@ class _RankTimeline:
     @property
     def as_settled(self) -> bool:
         """Whether all that came says what the begin said about the device's clock."""
-        return (self.on_device or False) == self._moving.known
+        return (self.on_device or False) == self._moving.is_known
 
     @property
     def reductions(self) -> DdpReductions:
@@ -113,7 +113,7 @@ class _RankTimeline:
 
     def take(self, until_ns: int | None) -> Settled:
         if self.on_device is None and self._moving.marks:
-            self.on_device = self._moving.known
+            self.on_device = self._moving.is_known
         if until_ns is None and self.on_device:
             self._move(self._moving.finish())
             rest = self._decoder.finish()

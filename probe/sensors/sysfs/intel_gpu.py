@@ -68,7 +68,7 @@ class IntelGpuSensor(PolledSensor):
 
 def intel_cards(sys_root: Path) -> list[Path]:
     """The hwmon folder of each Intel card with an energy counter, by the card's number."""
-    found: list[tuple[int, Path]] = []
+    numbered: list[tuple[int, Path]] = []
     try:
         cards = list((sys_root / "class" / "drm").iterdir())
     except OSError:
@@ -79,9 +79,9 @@ def intel_cards(sys_root: Path) -> list[Path]:
             continue
         for folder in sorted((card / "device" / "hwmon").glob("hwmon*")):
             if _text(folder / "name") in _DRIVERS and any(folder.glob("energy*_input")):
-                found.append((int(match[1]), folder))
+                numbered.append((int(match[1]), folder))
                 break
-    return [folder for _, folder in sorted(found)]
+    return [folder for _, folder in sorted(numbered)]
 
 
 def _reader(file: Path) -> Callable[[], float]:

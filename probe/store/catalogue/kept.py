@@ -72,9 +72,9 @@ def read_kept(directory: Path) -> dict[str, Entry]:
         with contextlib.suppress(ValueError, TypeError, LookupError):
             name, run, folder, row, complete = parsed
             if row is None or (isinstance(row, dict) and row.keys() >= fields):
-                known = cast("RunSummary | None", row)
+                summary = cast("RunSummary | None", row)
                 entries[name] = Entry(
-                    (run[0], run[1]), (folder[0], folder[1]), known, bool(complete)
+                    (run[0], run[1]), (folder[0], folder[1]), summary, bool(complete)
                 )
     return entries
 

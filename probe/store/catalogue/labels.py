@@ -166,12 +166,12 @@ def _check_owner(run: Path) -> None:
     """Raise StoreError unless this user owns the run; a file server may own all that he writes."""
     try:
         status = os.lstat(run)
-        mine = is_own_folder(run, os.geteuid()) or (
+        is_owner = is_own_folder(run, os.geteuid()) or (
             os.access(run, os.W_OK) and is_own_folder(run, owner_of_new_files(run))
         )
     except OSError as error:
         raise StoreError(f"cannot write to {run}: {error.strerror or error}") from None
-    if not mine:
+    if not is_owner:
         raise StoreError(f"{run.name} belongs to {owner_name(run)}, who alone may tag it")
     if not status.st_mode & 0o200 or not os.access(run, os.W_OK):
         raise StoreError(f"{run.name} is read-only: its labels cannot be changed")

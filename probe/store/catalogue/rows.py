@@ -280,8 +280,8 @@ def _sum(name: str, hosts: Iterable[Mapping[str, JsonValue]]) -> float | None:
     Raises:
         TypeError: what a host has is no number.
     """
-    known = [value for host in hosts if (value := _number(host.get(name))) is not None]
-    return sum(known) if known else None
+    values = [value for host in hosts if (value := _number(host.get(name))) is not None]
+    return sum(values) if values else None
 
 
 def _number(value: object) -> float | None:

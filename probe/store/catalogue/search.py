@@ -129,7 +129,7 @@ def _is_day(word: str) -> bool:
     return _DAY.match(word) is not None
 
 
-def found(rows: Iterable[RunSummary], text: str, *, archived: bool = False) -> list[RunSummary]:
+def matching(rows: Iterable[RunSummary], text: str, *, archived: bool = False) -> list[RunSummary]:
     """The rows that a text means, in their order.
 
     Args:

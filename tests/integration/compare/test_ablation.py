@@ -79,10 +79,10 @@ def test_an_ablation_that_is_killed_goes_on(
     assert f"2 of {trials} trials were done before" in second.stderr
     assert f"[3/{trials}]" in second.stderr
     assert done(tmp_path)[:2] == before and len(done(tmp_path)) == trials
-    found = json.loads(second.stdout)
-    assert (found["trials"], found["missing"], found["blocks"]) == (trials, 0, blocks)
-    assert found["no_op"]["energy_j"]["provenance"] == "measured"
-    (step,) = found["steps"]
+    parsed = json.loads(second.stdout)
+    assert (parsed["trials"], parsed["missing"], parsed["blocks"]) == (trials, 0, blocks)
+    assert parsed["no_op"]["energy_j"]["provenance"] == "measured"
+    (step,) = parsed["steps"]
     cells = step["step"]["cells"]
     assert sum(c["time_s"] for c in cells) == pytest.approx(step["step"]["time_s"]["gain"])
     assert sum(c["energy_j"] or 0.0 for c in cells) == pytest.approx(
@@ -99,7 +99,7 @@ def test_an_ablation_that_is_killed_goes_on(
             main(again)
         assert ended.value.code == code
         said.append(capsys.readouterr())
-    assert json.loads(said[0].out) == found and "[" not in said[0].err
+    assert json.loads(said[0].out) == parsed and "[" not in said[0].err
     assert "+ precision" in said[1].out and "holds another ablation" in said[2].err
 
 
@@ -124,6 +124,6 @@ def test_one_line_for_what_cannot_be_run(
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["ablate", "--dir", str(tmp_path / "a"), *words])
-    told = capsys.readouterr().err
-    assert ended.value.code == 1 and said in told
-    assert told.strip().splitlines()[-1].startswith("probe: ") and "Traceback" not in told
+    stderr = capsys.readouterr().err
+    assert ended.value.code == 1 and said in stderr
+    assert stderr.strip().splitlines()[-1].startswith("probe: ") and "Traceback" not in stderr

@@ -137,52 +137,54 @@ def half(recorded_runs: RecordedRuns) -> Truth:
 
 
 def test_a_gain_is_found_where_it_is(runs: Path, base: Truth, half: Truth) -> None:
-    found = compared(runs, "base", "half")
-    assert found["mode"] == "to_target" and found["target"] == {
+    report = compared(runs, "base", "half")
+    assert report["mode"] == "to_target" and report["target"] == {
         "metric": "accuracy",
         "direction": ">=",
         "value": 0.75,
     }
-    (one,) = found["comparisons"]
-    assert len(found["base"]["ids"]) == 3 and one["paired"] and one["runs"] == 3
+    (comparison,) = report["comparisons"]
+    assert len(report["base"]["ids"]) == 3 and comparison["paired"] and comparison["runs"] == 3
     truth = base.to_target_j - half.to_target_j
-    low, high = one["energy_j"]["interval"]
+    low, high = comparison["energy_j"]["interval"]
     assert low <= truth <= high
     # On a busy machine the recorders are late: what was drawn before is a third of the gain.
     late = max(base.width_j, half.width_j) > truth / 3
-    assert one["verdict"] == "gain" or (late and one["verdict"] == "no evidence")
-    assert abs(one["energy_j"]["gain"] / truth - 1) < (0.5 if late else 0.2)
-    assert one["energy_j"]["progress"] == 0.0
-    assert sum(cell["energy_j"] or 0.0 for cell in one["cells"]) == pytest.approx(
-        one["energy_j"]["gain"], rel=1e-9
+    assert comparison["verdict"] == "gain" or (late and comparison["verdict"] == "no evidence")
+    assert abs(comparison["energy_j"]["gain"] / truth - 1) < (0.5 if late else 0.2)
+    assert comparison["energy_j"]["progress"] == 0.0
+    assert sum(cell["energy_j"] or 0.0 for cell in comparison["cells"]) == pytest.approx(
+        comparison["energy_j"]["gain"], rel=1e-9
     )
-    assert sum(cell["time_s"] for cell in one["cells"]) == pytest.approx(
-        one["time_s"]["gain"], rel=1e-9
+    assert sum(cell["time_s"] for cell in comparison["cells"]) == pytest.approx(
+        comparison["time_s"]["gain"], rel=1e-9
     )
-    if one["verdict"] != "gain":
-        assert one["four"] is None
+    if comparison["verdict"] != "gain":
+        assert comparison["four"] is None
         return
     # The simulated card tells its activity; where it tells none, memory-bound is not separated.
-    assert (one["four"]["memory"] is None) == (not found["memory_separated"])
-    shares = [share for share in one["four"].values() if share is not None]
+    assert (comparison["four"]["memory"] is None) == (not report["memory_separated"])
+    shares = [share for share in comparison["four"].values() if share is not None]
     assert sum(shares) == pytest.approx(1.0)
-    assert {"compute", "waiting", "overhead"} <= one["four_rest"].keys()
+    assert {"compute", "waiting", "overhead"} <= comparison["four_rest"].keys()
     # A third of the way, and of the gain unless the machine was busier then.
     early = (base.early_j - half.early_j) / truth
-    assert one["four"]["early"] == pytest.approx(early, abs=0.1)
+    assert comparison["four"]["early"] == pytest.approx(early, abs=0.1)
 
 
 def test_every_format_and_a_file(runs: Path) -> None:
-    found = compared(runs, "base", "half", "wait")["comparisons"]
+    comparisons = compared(runs, "base", "half", "wait")["comparisons"]
     text = processes.probe(runs, "compare", "base", "half", "wait").stdout
-    assert all(f"→ {one['verdict']}" in text for one in found)
+    assert all(f"→ {comparison['verdict']}" in text for comparison in comparisons)
     rows = csv.DictReader(
         io.StringIO(
             processes.probe(runs, "compare", "base", "half", "wait", "--format", "csv").stdout
         )
     )
     totals = {row["other"]: row["verdict"] for row in rows if row["stage"] == row["class"] == "all"}
-    assert totals == {one["other"]["name"]: one["energy_j"]["verdict"] for one in found}
+    assert totals == {
+        comparison["other"]["name"]: comparison["energy_j"]["verdict"] for comparison in comparisons
+    }
     out = processes.probe(runs, "compare", "base", "half", "--format", "html", "-o", "c.html")
     assert out.returncode == 0 and (runs / "c.html").read_text().startswith("<!doctype html>")
     assert "| time |" in processes.probe(runs, "compare", "base", "half", "--format", "md").stdout
@@ -193,8 +195,10 @@ def test_sides_by_id_prefix_and_list(runs: Path) -> None:
     ids = ",".join(by_name["base"]["ids"])
     again = compared(runs, ids, "half")
     assert again["comparisons"] == by_name["comparisons"] and again["base"] == by_name["base"]
-    one = compared(runs, by_name["base"]["ids"][0], by_name["comparisons"][0]["other"]["ids"][0])
-    (single,) = one["comparisons"]
+    comparison = compared(
+        runs, by_name["base"]["ids"][0], by_name["comparisons"][0]["other"]["ids"][0]
+    )
+    (single,) = comparison["comparisons"]
     assert single["verdict"] == "no evidence"
     assert single["energy_j"]["gain"] > 0 and single["energy_j"]["interval"] is None
     assert single["reason"] == "one run a side: no interval; a verdict needs 2 or more runs a side"
@@ -215,9 +219,9 @@ def test_advice_ranks_the_wait_first_and_its_bound_holds(runs: Path) -> None:
     assert first["what"] == "data wait" and first["rests_on"][0]["phase"] == "data"
     assert 0.25 < first["at_most_s"] / json.loads(out.stdout)["duration_s"] < 0.4
     # Without the wait the same work costs less, by no more than was said.
-    one = compared(runs, "wait", "base", "--target", "accuracy>=0.75")["comparisons"][0]
-    assert 0 < one["energy_j"]["gain"] <= first["at_most_j"]
-    assert 0 < one["time_s"]["gain"] <= first["at_most_s"]
+    comparison = compared(runs, "wait", "base", "--target", "accuracy>=0.75")["comparisons"][0]
+    assert 0 < comparison["energy_j"]["gain"] <= first["at_most_j"]
+    assert 0 < comparison["time_s"]["gain"] <= first["at_most_s"]
     assert "1. data wait: at most" in processes.probe(runs, "advise", "wait").stdout
 
 
@@ -269,9 +273,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_not_comparable_is_named(given: dict[str, Any], said: str, plain: Path) -> None:
     name = "-".join(given)
     train(plain, name, 0, steps=20, **({"target": "accuracy>=0.75"} | given))
-    (one,) = compared(plain, "base", name)["comparisons"]
-    assert not one["comparable"] and one["verdict"] == "no evidence"
-    assert one["reason"].startswith(f"not comparable: {said}")
+    (comparison,) = compared(plain, "base", name)["comparisons"]
+    assert not comparison["comparable"] and comparison["verdict"] == "no evidence"
+    assert comparison["reason"].startswith(f"not comparable: {said}")
 
 
 @pytest.mark.parametrize(
@@ -293,10 +297,10 @@ def test_other_models_of_the_same_task_are_held_to_their_quality(
     target = None if "silent" in given else "accuracy>=0.75"
     train(plain, name, 0, steps=20, width=3, target=target, **given)
     report = compared(plain, "base", name, "--same-task")
-    (one,) = report["comparisons"]
-    assert one["reason"].startswith(reason), one["reason"]
+    (comparison,) = report["comparisons"]
+    assert comparison["reason"].startswith(reason), comparison["reason"]
     # A sleep takes its time at least, on a busy machine too: 18 ms of the base, 6 of the other.
-    forward = next(row for row in one["phases"] if row["phase"] == "forward")
+    forward = next(row for row in comparison["phases"] if row["phase"] == "forward")
     base_s, other_s = (forward[side]["time_s"] for side in ("base", "other"))
     assert base_s >= 17e-3 / 32 and other_s >= 5e-3 / 32
     assert forward["gain_s"] == pytest.approx(base_s - other_s)
@@ -315,11 +319,11 @@ def test_other_hardware_is_named(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     train(tmp_path, "other", 0, steps=60, rig=rig, target="accuracy>=0.75", samples=120 * 32)
     base = compared(runs, "base", "half")["base"]["ids"][0]
-    (one,) = compared(runs, str(runs / "runs" / base), str(next((tmp_path / "runs").iterdir())))[
-        "comparisons"
-    ]
-    assert one["reason"].startswith("not comparable: other hardware: NVIDIA H100")
-    assert "against NVIDIA Other" in one["reason"]
+    (comparison,) = compared(
+        runs, str(runs / "runs" / base), str(next((tmp_path / "runs").iterdir()))
+    )["comparisons"]
+    assert comparison["reason"].startswith("not comparable: other hardware: NVIDIA H100")
+    assert "against NVIDIA Other" in comparison["reason"]
 
 
 @pytest.mark.parametrize(
@@ -348,11 +352,11 @@ def test_one_line_for_bad_input(
     monkeypatch.setenv("PROBE_DIR", str(runs / "runs"))
     with pytest.raises(SystemExit) as ended:
         main(words)
-    told = capfd.readouterr().err
+    stderr = capfd.readouterr().err
     if said is None:  # runs of one model and task may be taken together, whatever they are called
-        assert ended.value.code == 0, told
+        assert ended.value.code == 0, stderr
         return
-    assert ended.value.code == 1 and said in told and len(told.strip().splitlines()) == 1
+    assert ended.value.code == 1 and said in stderr and len(stderr.strip().splitlines()) == 1
 
 
 def test_a_run_that_was_killed_is_left_out(runs: Path, tmp_path: Path) -> None:
@@ -360,10 +364,10 @@ def test_a_run_that_was_killed_is_left_out(runs: Path, tmp_path: Path) -> None:
     other = next(p for p in (tmp_path / "runs").glob("*half*"))
     meta = files.read_json(other / "run.json")
     files.write_json(other / "run.json", meta | {"status": "killed"})
-    found = compared(tmp_path, "base", "half")
+    report = compared(tmp_path, "base", "half")
     line = f"{other.name} is left out: it was killed"
-    assert found["warnings"] == found["left_out"] == [line]
-    assert len(found["comparisons"][0]["other"]["ids"]) == 2
+    assert report["warnings"] == report["left_out"] == [line]
+    assert len(report["comparisons"][0]["other"]["ids"]) == 2
     assert line in processes.probe(tmp_path, "compare", "base", "half").stdout
 
 
@@ -377,16 +381,16 @@ def test_a_side_of_killed_runs_says_which_and_another_side_goes_on(
     done = processes.probe(tmp_path, "compare", "base", "half")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert all(f"{run.name} was killed" in done.stderr for run in killed)
-    found = compared(tmp_path, "base", "half", "wait")
-    assert "half is left out: none of its runs finished" in found["left_out"]
-    assert [one["other"]["name"] for one in found["comparisons"]] == ["wait"]
+    report = compared(tmp_path, "base", "half", "wait")
+    assert "half is left out: none of its runs finished" in report["left_out"]
+    assert [comparison["other"]["name"] for comparison in report["comparisons"]] == ["wait"]
 
 
 def test_a_run_that_is_missing_is_left_out_by_name(runs: Path) -> None:
-    found = compared(runs, "base", "half,nosuch")
-    (line,) = found["left_out"]
+    report = compared(runs, "base", "half,nosuch")
+    (line,) = report["left_out"]
     assert line.startswith("nosuch is left out: no run 'nosuch' in")
-    assert len(found["comparisons"][0]["other"]["ids"]) == 3
+    assert len(report["comparisons"][0]["other"]["ids"]) == 3
 
 
 # The phase that got cheaper, and by how many seconds per step of 32 samples.
@@ -396,10 +400,10 @@ SAVED = {("base", "half"): ("backward", 0.015), ("wait", "base"): ("data", 0.018
 @pytest.mark.parametrize("sides", SAVED)
 def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], runs: Path) -> None:
     """By time: joules of short runs may be refused (benchmarks/energy/phase_gains.py has them)."""
-    (one,) = compared(runs, *sides, "--target", "accuracy>=0.75")["comparisons"]
+    (comparison,) = compared(runs, *sides, "--target", "accuracy>=0.75")["comparisons"]
     cheaper, saved_per_step_s = SAVED[sides]
-    rows = {row["phase"]: row for row in one["phases"]}
-    saved_s = one["per_sample"]["gain_s"]
+    rows = {row["phase"]: row for row in comparison["phases"]}
+    saved_s = comparison["per_sample"]["gain_s"]
     # On a busy machine the other phases may be longer on one side than on the other.
     assert rows[cheaper]["gain_s"] == pytest.approx(saved_per_step_s / 32, rel=0.15)
     assert max(rows, key=lambda phase: rows[phase]["gain_s"]) == cheaper
@@ -411,5 +415,5 @@ def test_the_gain_stands_in_the_phase_that_got_cheaper(sides: tuple[str, str], r
     assert rows[cheaper]["time_verdict"] == ("gain" if clear else ANY)
     assert sum(row["gain_s"] for row in rows.values()) == pytest.approx(saved_s, rel=1e-9)
     assert sum(row["gain_j"] or 0.0 for row in rows.values()) == pytest.approx(
-        one["per_sample"]["gain_j"], rel=1e-9
+        comparison["per_sample"]["gain_j"], rel=1e-9
     )

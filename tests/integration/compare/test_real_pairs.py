@@ -67,17 +67,19 @@ def test_the_gain_is_in_named_phases_and_classes(kind: str, classify: bool, tmp_
     out = processes.probe(tmp_path, "compare", f"{kind}-base", f"{kind}-other", "--format", "json")
     assert out.returncode == 0, out.stderr
     report: dict[str, Any] = json.loads(out.stdout)
-    (one,) = report["comparisons"]
-    assert one["comparable"] and one["paired"] and one["runs"] == RUNS
-    phases = [(row["phase"], row["gain_s"]) for row in one["phases"]]
-    cells = [(cell["class"], cell["time_s"]) for cell in one["cells"]]
+    (comparison,) = report["comparisons"]
+    assert comparison["comparable"] and comparison["paired"] and comparison["runs"] == RUNS
+    phases = [(row["phase"], row["gain_s"]) for row in comparison["phases"]]
+    cells = [(cell["class"], cell["time_s"]) for cell in comparison["cells"]]
     named = share_of_named(phases, UNNAMED_PHASES), share_of_named(cells, UNNAMED_CLASSES)
     print(f"{kind}, classify={classify}: {100 * named[0]:.1f} % of the gain is in a named phase,")
     print(f"  {100 * named[1]:.1f} % in a named class")
     assert min(named) >= NAMED, (phases, cells)
-    assert sum(amount for _, amount in cells) == pytest.approx(one["time_s"]["gain"], rel=1e-9)
+    assert sum(amount for _, amount in cells) == pytest.approx(
+        comparison["time_s"]["gain"], rel=1e-9
+    )
     assert sum(amount for _, amount in phases) == pytest.approx(
-        one["per_sample"]["gain_s"], rel=1e-9
+        comparison["per_sample"]["gain_s"], rel=1e-9
     )
     by_class = report["classified"]
     if classify:

@@ -42,9 +42,9 @@ def test_reads_say_how_the_meters_see_and_a_stage_is_not_run_twice(tmp_path: Pat
     rig.gpu(0).power_window_ns = 100_000_000
     done = ask(tmp_path, rig, "--stages", "reads")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = result(tmp_path, "reads")
-    assert found["every_ms"] < 5 and found["short"]
-    counter, instant = found["counter"], found["instant power"]
+    stage = result(tmp_path, "reads")
+    assert stage["every_ms"] < 5 and stage["short"]
+    counter, instant = stage["counter"], stage["instant power"]
     assert counter["period_ms"] == pytest.approx(100, abs=1)
     assert counter["delay_ms"][0] + counter["lag_ms"][0] == pytest.approx(20, abs=4)
     assert counter["kind"] != "part-time"

@@ -65,8 +65,11 @@ def test_a_training_says_where_it_can_be_seen_and_the_next_one_is_seen_there_too
         assert "react-entry-point" in awaited(url)  # it stays when the run has ended
         table = fetch(url.replace("/run/", "/table/run/") + "/phases")
         assert "work" in table
-        told = json.loads((tmp_path / "runs" / ".dashboard.json").read_text())
-        pid, parent = told["pid"], int(Path(f"/proc/{told['pid']}/stat").read_text().split()[3])
+        contact = json.loads((tmp_path / "runs" / ".dashboard.json").read_text())
+        pid, parent = (
+            contact["pid"],
+            int(Path(f"/proc/{contact['pid']}/stat").read_text().split()[3]),
+        )
         assert parent != os.getpid() and os.getsid(pid) == pid
         assert os.getpriority(os.PRIO_PROCESS, pid) > 0  # the training comes first
         again = processes.run(WATCHED, tmp_path, str(processes.free_port()), "1")

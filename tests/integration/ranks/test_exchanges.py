@@ -178,10 +178,10 @@ def deep_gradient_compression(world: int) -> list[list[np.ndarray]]:
         share = math.exp((1 - done) * math.log(0.25) + done * math.log(DGC["share"]))
         sums = [z.copy() for z in zeros]
         for rank in range(world):
-            found = [g.astype(float) for g in in_memory(gradients(rank, step))]
-            norm = math.sqrt(sum(float((g**2).sum()) for g in found))
+            arrived = [g.astype(float) for g in in_memory(gradients(rank, step))]
+            norm = math.sqrt(sum(float((g**2).sum()) for g in arrived))
             scale = min(1.0, DGC["clip"] / math.sqrt(world) / norm)
-            for i, g in enumerate(found):
+            for i, g in enumerate(arrived):
                 u[rank][i] = DGC["momentum"] * u[rank][i] + scale * g
                 v[rank][i] = v[rank][i] + u[rank][i]
                 sent = largest(v[rank][i], share + 1e-12)
@@ -213,10 +213,10 @@ def power_sgd(world: int) -> list[list[np.ndarray]]:
     kept = [dict.fromkeys(rows, 0.0) for _ in range(world)]
     steps = []
     for step in range(STEPS):
-        found = [in_memory([g.astype(float) for g in gradients(r, step)]) for r in range(world)]
-        means = [sum(parts) / world for parts in zip(*found, strict=True)]
+        received = [in_memory([g.astype(float) for g in gradients(r, step)]) for r in range(world)]
+        means = [sum(parts) / world for parts in zip(*received, strict=True)]
         for i, count in rows.items() if step >= start else ():
-            matrices = [found[r][i].reshape(count, -1) + kept[r][i] for r in range(world)]
+            matrices = [received[r][i].reshape(count, -1) + kept[r][i] for r in range(world)]
             p = gram_schmidt(sum(m @ q[i] for m in matrices) / world)
             own = [m.T @ p for m in matrices]
             for r in range(world):
@@ -283,19 +283,19 @@ def bytes_of_step(name: str, settings: dict[str, Any], shapes: Any, step: int) -
 # -- the tests -----------------------------------------------------------------------
 
 
-def check_arrival(found: list[dict[str, Any]], name: str, oracle_name: str) -> None:
-    world, (oracle, tolerance) = len(found), ORACLES[oracle_name]
+def check_arrival(ranks: list[dict[str, Any]], name: str, oracle_name: str) -> None:
+    world, (oracle, tolerance) = len(ranks), ORACLES[oracle_name]
     for step, expected in enumerate(oracle(world)):
         for rank in range(world):
-            values = [found[rank][f"{name}/averaged{i}"][step] for i in range(len(SHAPES))]
+            values = [ranks[rank][f"{name}/averaged{i}"][step] for i in range(len(SHAPES))]
             for value, wanted in zip(in_memory(values), expected, strict=True):
                 off = np.abs(value - wanted).max()
                 assert off <= tolerance, (name, step, rank, off)
 
 
-def check_local_steps(found: list[dict[str, Any]], name: str) -> None:
+def check_local_steps(ranks: list[dict[str, Any]], name: str) -> None:
     """w −= g by each rank alone but in the first two steps; after steps 2, 4, … the mean of all."""
-    world = len(found)
+    world = len(ranks)
     period, start = EXCHANGED["local_sgd"]["period"], EXCHANGED["local_sgd"]["start"]
     weights = [[np.zeros(shape) for shape in SHAPES] for _ in range(world)]
     for step in range(STEPS):
@@ -309,25 +309,25 @@ def check_local_steps(found: list[dict[str, Any]], name: str) -> None:
             weights = [averaged for _ in range(world)]
         for rank in range(world):
             for i, wanted in enumerate(weights[rank]):
-                off = np.abs(found[rank][f"{name}/weights{i}"][step] - wanted).max()
+                off = np.abs(ranks[rank][f"{name}/weights{i}"][step] - wanted).max()
                 assert off <= 1e-5, (step, rank, off)
 
 
-def check_exchange(found: list[dict[str, Any]], name: str, case: dict[str, Any]) -> None:
+def check_exchange(ranks: list[dict[str, Any]], name: str, case: dict[str, Any]) -> None:
     technique, settings = case["technique"], case["settings"]
     if technique == "local_sgd":
-        check_local_steps(found, name)
+        check_local_steps(ranks, name)
     else:
-        check_arrival(found, name, case["oracle"])
+        check_arrival(ranks, name, case["oracle"])
     sent = np.cumsum([bytes_of_step(technique, settings, SHAPES, step) for step in range(STEPS)])
-    assert list(found[0][f"{name}/sent"]) == list(sent), name
-    assert found[0][f"{name}/whole"] == STEPS * 4 * sum(map(math.prod, SHAPES))
+    assert list(ranks[0][f"{name}/sent"]) == list(sent), name
+    assert ranks[0][f"{name}/whole"] == STEPS * 4 * sum(map(math.prod, SHAPES))
 
 
-def check_training(found: list[dict[str, Any]], name: str, case: dict[str, Any]) -> None:
-    world, technique = len(found), case["technique"]
-    losses, apart = found[0][f"{name}/losses"], found[0][f"{name}/apart"]
-    assert found[0][f"{name}/buckets"] >= 3, name
+def check_training(ranks: list[dict[str, Any]], name: str, case: dict[str, Any]) -> None:
+    world, technique = len(ranks), case["technique"]
+    losses, apart = ranks[0][f"{name}/losses"], ranks[0][f"{name}/apart"]
+    assert ranks[0][f"{name}/buckets"] >= 3, name
     assert losses[0] > 1.5 and losses[-10:].mean() < 0.7, (name, losses[-10:])
     if technique == "local_sgd":
         averages = range(10, TRAINED, 4)
@@ -339,10 +339,10 @@ def check_training(found: list[dict[str, Any]], name: str, case: dict[str, Any])
         return
     sent = [bytes_of_step(technique, TRAINS[technique], NETWORK, s) for s in range(TRAINED)]
     whole = TRAINED * 4 * sum(map(math.prod, NETWORK))
-    assert found[0][f"{name}/sent"] == sum(sent), name
-    assert all(values[f"{name}/whole"] == whole for values in found), name
+    assert ranks[0][f"{name}/sent"] == sum(sent), name
+    assert all(values[f"{name}/whole"] == whole for values in ranks), name
     if technique == "hierarchical":  # half the ranks are leaders, the others send to theirs
-        assert [int(v[f"{name}/sent"]) for v in found] == [2 * whole, whole] * (world // 2)
+        assert [int(v[f"{name}/sent"]) for v in ranks] == [2 * whole, whole] * (world // 2)
 
 
 @pytest.mark.parametrize("world", [2, pytest.param(4, marks=pytest.mark.full)])
@@ -351,9 +351,9 @@ def test_what_arrives_and_what_is_sent_are_as_the_papers_say(
     cases: Any, world: int, tmp_path: Path
 ) -> None:
     wanted = cases(world)
-    found = launch(tmp_path, world, wanted)
+    ranks = launch(tmp_path, world, wanted)
     for name, case in wanted.items():
         if case["task"] == "exchange":
-            check_exchange(found, name, case)
+            check_exchange(ranks, name, case)
         else:
-            check_training(found, name, case)
+            check_training(ranks, name, case)

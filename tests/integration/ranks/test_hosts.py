@@ -36,18 +36,20 @@ def checked(run: Path, report: dict[str, Any], rigs: dict[str, NvmlRig]) -> None
     assert report["run"]["status"] == "finished"
     assert report["run"]["ranks"] == len(NAMES) * RANKS
     assert [row["host"] for row in report["hosts"]] == list(NAMES)
-    counted = {one["device"]: one["energy_j"] for one in report["sources"] if one["in_total"]}
+    counted = {
+        source["device"]: source["energy_j"] for source in report["sources"] if source["in_total"]
+    }
     assert counted.keys() == {f"{name}/gpu{i}" for name in NAMES for i in range(2)}
     home = json.loads((run / "run.json").read_text())
     for name, rig in rigs.items():
-        told = (
+        said = (
             home
             if home["host"] == name
             else json.loads((run / f"node-{name}" / "node.json").read_text())
         )
         for gpu in range(2):
-            true = rig.true_energy_j(gpu, told["begin_ns"], told["end_ns"])
-            mean_w = true / ((told["end_ns"] - told["begin_ns"]) / 1e9)
+            true = rig.true_energy_j(gpu, said["begin_ns"], said["end_ns"])
+            mean_w = true / ((said["end_ns"] - said["begin_ns"]) / 1e9)
             # Up to one period at each end is not read; its energy is extrapolated.
             assert counted[f"{name}/gpu{gpu}"] == pytest.approx(true, abs=2 * PERIOD_S * mean_w)
     assert report["total"]["energy_j"] == pytest.approx(math.fsum(counted.values()))
@@ -83,12 +85,12 @@ def test_one_run_of_two_hosts(tmp_path: Path) -> None:
         )
         text = processes.probe(tmp_path, "report", str(run)).stdout
         assert "alpha/gpu0" in text
-        told = re.search(r"[+−](\d+\.\d{6}) s ± ", text)
-        assert told and float(told[1]) == pytest.approx(1000, abs=1e-3)
+        match = re.search(r"[+−](\d+\.\d{6}) s ± ", text)
+        assert match and float(match[1]) == pytest.approx(1000, abs=1e-3)
         fleet_of_files(
             tmp_path,
             run,
-            math.fsum(one["energy_j"] for one in report["sources"] if one["in_total"]),
+            math.fsum(source["energy_j"] for source in report["sources"] if source["in_total"]),
         )
 
 
@@ -122,20 +124,20 @@ def test_a_host_goes_down(seed: int, tmp_path: Path) -> None:
         assert hosts_["beta"]["status"] in ("lost", "killed")
         assert "beta: nothing was heard of it any more" in report["run"]["ended_by"]
         assert hosts_["beta"]["duration_s"] > 1.0
-        told = json.loads(file.read_text())
+        stored = json.loads(file.read_text())
         for gpu in range(2):
             counted = next(
-                one["energy_j"]
-                for one in report["sources"]
-                if one["device"] == f"alpha/gpu{gpu}" and one["in_total"]
+                source["energy_j"]
+                for source in report["sources"]
+                if source["device"] == f"alpha/gpu{gpu}" and source["in_total"]
             )
-            true = nodes[0].rig.true_energy_j(gpu, told["begin_ns"], told["end_ns"])
+            true = nodes[0].rig.true_energy_j(gpu, stored["begin_ns"], stored["end_ns"])
             assert counted == pytest.approx(true, rel=0.05)
             assert (
                 next(
-                    one["energy_j"]
-                    for one in report["sources"]
-                    if one["device"] == f"beta/gpu{gpu}" and one["in_total"]
+                    source["energy_j"]
+                    for source in report["sources"]
+                    if source["device"] == f"beta/gpu{gpu}" and source["in_total"]
                 )
                 > 0
             )

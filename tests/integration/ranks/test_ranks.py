@@ -81,7 +81,9 @@ def checked(tmp_path: Path, rig: NvmlRig, gpus: int) -> dict[str, Any]:
     assert report["run"]["ranks"] == RANKS
     assert len(list(run.glob("node-*/lease-*"))) == 1, "more than one recorder"
     meta = json.loads((run / "run.json").read_text())
-    counted = {one["device"]: one["energy_j"] for one in report["sources"] if one["in_total"]}
+    counted = {
+        source["device"]: source["energy_j"] for source in report["sources"] if source["in_total"]
+    }
     assert counted.keys() == {f"gpu{i}" for i in range(gpus)}
     for gpu in range(gpus):
         true = rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"])
@@ -254,9 +256,9 @@ def test_a_rank_is_killed(seed: int, tmp_path: Path) -> None:
     meta = json.loads((run / "run.json").read_text())
     for gpu in range(2):
         counted = next(
-            one["energy_j"]
-            for one in report["sources"]
-            if one["device"] == f"gpu{gpu}" and one["in_total"]
+            source["energy_j"]
+            for source in report["sources"]
+            if source["device"] == f"gpu{gpu}" and source["in_total"]
         )
         true = rig.true_energy_j(gpu, meta["begin_ns"], meta["end_ns"])
         assert counted == pytest.approx(true, rel=0.05)

@@ -106,10 +106,10 @@ def test_one_after_the_other_keep_their_own_joules(trainings: int, tmp_path: Pat
         value["group"]["total"]["energy_j"], 250 * value["group"]["duration_s"], rel_tol=0.02
     )
     check_account(value)
-    one = report(tmp_path, "latest/3")
-    assert one["run"]["steps"] == 40
-    assert one["total"] == value["runs"][2]["total"]
-    assert report(tmp_path, f"{value['group']['id']}/3")["run"] == one["run"]
+    third = report(tmp_path, "latest/3")
+    assert third["run"]["steps"] == 40
+    assert third["total"] == value["runs"][2]["total"]
+    assert report(tmp_path, f"{value['group']['id']}/3")["run"] == third["run"]
     table = processes.probe(tmp_path, "report", "latest").stdout
     assert f"{trainings} trainings" in table
     assert "restart" not in table
@@ -298,9 +298,9 @@ def members(tmp_path: Path, script: str, *arguments: str) -> list[tuple[int, str
 def test_a_pools_workers_keep_every_step_though_it_terminates_them(
     start: str, tmp_path: Path
 ) -> None:
-    found = members(tmp_path, POOL, start)
-    assert sum(steps for steps, _ in found) == 40
-    assert {status for _, status in found} == {"finished"}
+    trainings = members(tmp_path, POOL, start)
+    assert sum(steps for steps, _ in trainings) == 40
+    assert {status for _, status in trainings} == {"finished"}
 
 
 def test_a_fork_servers_workers_end_as_they_do(tmp_path: Path) -> None:
@@ -324,8 +324,8 @@ def test_hogwild(start: str, tmp_path: Path) -> None:
 
 
 def test_children_that_are_forked_after_the_first_training(tmp_path: Path) -> None:
-    found = members(tmp_path, FORKED)
-    assert found == [(35, "finished"), (20, "finished"), (20, "failed")]
+    trainings = members(tmp_path, FORKED)
+    assert trainings == [(35, "finished"), (20, "finished"), (20, "failed")]
 
 
 def test_how_each_ended_is_said_in_words_without_secrets(tmp_path: Path) -> None:

@@ -73,13 +73,13 @@ def test_each_difference_is_named_and_nothing_else(repository: Path) -> None:
 
     assert differences(alike) == {}
     assert "were made alike" in processes.probe(repository, "diff", base, alike).stdout
-    found = differences(changed)
-    assert found["torch", "deterministic"] == ("False", "True")
-    assert found["environment", "NCCL_DEBUG"] == ("absent", "INFO")
-    assert {group for group, _ in found} <= {"torch", "environment", "command"}
-    found = differences(dirty)
-    assert found["code", "changed_files"] == ("0", "1")
-    assert set(found) == {("code", "changed_files"), ("code", "diff_hash")}
+    changes = differences(changed)
+    assert changes["torch", "deterministic"] == ("False", "True")
+    assert changes["environment", "NCCL_DEBUG"] == ("absent", "INFO")
+    assert {group for group, _ in changes} <= {"torch", "environment", "command"}
+    changes = differences(dirty)
+    assert changes["code", "changed_files"] == ("0", "1")
+    assert set(changes) == {("code", "changed_files"), ("code", "diff_hash")}
     packages = json.loads((repository / "runs" / base / "run.json").read_text())["packages"]
     assert "torch" in packages and "numpy" in packages
 

@@ -135,7 +135,7 @@ class WatchedQueue:
 
 
 def await_sealers(queues: list[WatchedQueue]) -> None:
-    assert queues and processes.wait_until(lambda: all(one.is_done for one in queues))
+    assert queues and processes.wait_until(lambda: all(queue.is_done for queue in queues))
 
 
 def test_old_segments_are_thinned_while_the_run_goes_on(

@@ -86,13 +86,13 @@ class TestCompile:
     def test_with_hooks_of_the_users(self, tmp_path: Path) -> None:
         """Dynamo goes through what we put on the class then."""
         model = Net()
-        heard = []
-        model.register_forward_pre_hook(lambda *_: heard.append(1))
+        calls = []
+        model.register_forward_pre_hook(lambda *_: calls.append(1))
         optimizer = torch.optim.AdamW(model.parameters())
         with watched(tmp_path, model) as run:
             outer = nn.Sequential(model, nn.ReLU())
             train(torch.compile(outer, fullgraph=True, backend=BACKEND), optimizer)
-        assert breaks() == 0 and len(heard) == N
+        assert breaks() == 0 and len(calls) == N
         assert run.steps == N and run.micros == [1] * N
 
     def test_a_step_that_is_one_compiled_function_says_that_no_forward_was_seen(

@@ -179,9 +179,9 @@ def test_an_entry_records_what_watch_does(tmp_path: Path, framework: str) -> Non
     for phase in paced & {"forward", "backward", "recompute"}:
         middle = [
             statistics.median(
-                seconds for name, seconds in one if name == phase and seconds > PACE_S
+                seconds for name, seconds in phases if name == phase and seconds > PACE_S
             )
-            for one in (watched, entry)
+            for phases in (watched, entry)
         ]
         assert middle[1] == pytest.approx(middle[0], rel=0.01), phase
 

@@ -49,12 +49,15 @@ def peak(every: int) -> dict:
 @pytest.mark.full
 def test_a_transformers_peak_falls_as_predicted_and_its_gradients_do_not_change():
     tried = (0, 1) if os.environ.get("PROVE") else (0,)
-    found = {every: peak(every) for every in (-1, *tried)}
+    peaks = {every: peak(every) for every in (-1, *tried)}
     for every in tried:
-        assert found[every]["peak"] <= 0.6 * found[-1]["peak"], found
-        assert found[every]["gradients"] == pytest.approx(found[-1]["gradients"], rel=1e-6)
-    for every, one in found.items():
-        assert one["predicted"] == pytest.approx(one["peak"], rel=0.15), (every, one)
+        assert peaks[every]["peak"] <= 0.6 * peaks[-1]["peak"], peaks
+        assert peaks[every]["gradients"] == pytest.approx(peaks[-1]["gradients"], rel=1e-6)
+    for every, peak_bytes in peaks.items():
+        assert peak_bytes["predicted"] == pytest.approx(peak_bytes["peak"], rel=0.15), (
+            every,
+            peak_bytes,
+        )
 
 
 @pytest.mark.parametrize("every", [None, 1, 3])

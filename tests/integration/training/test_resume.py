@@ -47,10 +47,10 @@ def lines(log: Path) -> list[str]:
 def whole(tmp_path_factory) -> list[str]:
     folder = tmp_path_factory.mktemp("whole")
     assert start(folder / "snapshots", folder / "log").wait(timeout=processes.HUNG_S) == 0
-    found = lines(folder / "log")
-    assert found[-1] == "done" and len(found) > 100
-    assert len({line.split()[1] for line in found[:-1]}) > 1, "k never changed"
-    return found
+    logged = lines(folder / "log")
+    assert logged[-1] == "done" and len(logged) > 100
+    assert len({line.split()[1] for line in logged[:-1]}) > 1, "k never changed"
+    return logged
 
 
 @pytest.mark.parametrize(

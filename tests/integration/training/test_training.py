@@ -71,9 +71,9 @@ def two_ranks(*arguments: str, seconds: int = 240) -> dict:
         timeout=seconds,
         check=False,
     )
-    told = [line for line in done.stdout.splitlines() if "FOUND " in line]
-    assert told, done.stderr[-3000:]
-    return json.loads(told[-1].partition("FOUND ")[2])
+    lines = [line for line in done.stdout.splitlines() if "FOUND " in line]
+    assert lines, done.stderr[-3000:]
+    return json.loads(lines[-1].partition("FOUND ")[2])
 
 
 def train(stack: Stack):
@@ -142,21 +142,21 @@ def test_every_subset_with_zero_2_reaches_the_target_on_two_ranks():
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
     some = SUBSETS if os.environ.get("PROVE") else [SUBSETS[0], SUBSETS[-1]]
     stacks = ["zero" if names == "baseline" else f"{names},zero" for names in some]
-    found = two_ranks("train", *stacks)
-    assert set(found) == set(stacks)
-    for stack, result in found.items():
+    results = two_ranks("train", *stacks)
+    assert set(results) == set(stacks)
+    for stack, result in results.items():
         assert result["reached"] and result["stage"] == 2 and result["ranks_agree"], (stack, result)
 
 
 def test_ranks_end_together_whatever_each_of_them_sees():
-    found = two_ranks("disagree")
-    assert found == {"ended": "target", "samples": 512, "evaluations": 2, "timed": "time"}
+    results = two_ranks("disagree")
+    assert results == {"ended": "target", "samples": 512, "evaluations": 2, "timed": "time"}
 
 
 @pytest.mark.full
 def test_ranks_agree_on_the_k_that_was_measured():
-    found = two_ranks("train", "accumulation(k=optimal)")["accumulation(k=optimal)"]
-    assert found["reached"] and found["ranks_agree"]
+    results = two_ranks("train", "accumulation(k=optimal)")["accumulation(k=optimal)"]
+    assert results["reached"] and results["ranks_agree"]
 
 
 @pytest.mark.full
@@ -189,8 +189,8 @@ def test_two_ranks_go_on_from_a_snapshot_as_if_nothing_had_been(stack, tmp_path)
 @pytest.mark.full
 def test_the_papers_stack_trains_on_two_ranks_with_a_k_that_they_agree_on():
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    found = two_ranks("train", "paper")["paper"]
-    assert found["reached"] and found["stage"] == 2 and found["ranks_agree"]
+    results = two_ranks("train", "paper")["paper"]
+    assert results["reached"] and results["stage"] == 2 and results["ranks_agree"]
 
 
 @pytest.mark.full
@@ -224,11 +224,11 @@ def stated_share(name: str, steps: int) -> tuple[float, float]:
     ids=",".join,
 )
 def test_compressed_gradients_send_what_is_stated_and_still_train(names):
-    found = two_ranks("train", *names)
-    assert all(result["reached"] for result in found.values()), found
-    if "overlap" in found:
-        assert found.pop("overlap")["whole"] == 0, "no hook of ours is there to count"
-    for name, result in found.items():
+    results = two_ranks("train", *names)
+    assert all(result["reached"] for result in results.values()), results
+    if "overlap" in results:
+        assert results.pop("overlap")["whole"] == 0, "no hook of ours is there to count"
+    for name, result in results.items():
         least, most = stated_share(name, result["samples"] // 32)
         assert least - 1e-9 <= result["sent"] / result["whole"] <= most + 1e-9, name
 
@@ -237,8 +237,8 @@ def test_compressed_gradients_send_what_is_stated_and_still_train(names):
 def test_the_variance_is_exact_over_all_micro_batches_of_all_ranks(how):
     if how != "ddp":
         pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")
-    found = two_ranks("variance", how)
-    assert found["measured"] == pytest.approx(found["truth"], rel=1e-6)
+    results = two_ranks("variance", how)
+    assert results["measured"] == pytest.approx(results["truth"], rel=1e-6)
 
 
 @pytest.mark.parametrize("how", DDP_AND_ZERO)

@@ -104,9 +104,9 @@ def test_the_users_own_file_is_read(home: Path, runs: Path) -> None:
     assert settings(runs) == Settings()
     file.parent.mkdir(parents=True)
     file.write_text(TOML)
-    found = settings(runs, ["loss not finite"], "notify 'a b'", "https://example.org/x")
-    assert [each.text for each in found.rules] == ["no step for 10 min", "loss not finite"]
-    assert found.command == ("notify", "a b") and found.webhook.endswith("/x")
+    alerts = settings(runs, ["loss not finite"], "notify 'a b'", "https://example.org/x")
+    assert [each.text for each in alerts.rules] == ["no step for 10 min", "loss not finite"]
+    assert alerts.command == ("notify", "a b") and alerts.webhook.endswith("/x")
     assert settings(runs).command == ("touch", "owned")
     file.chmod(0o666)
     with pytest.raises(UsageError, match="can be written by others"):
@@ -134,9 +134,9 @@ def test_what_is_planted_in_a_directory_of_runs_does_nothing(
     write_json(run / "run.json", meta | planted)
     monkeypatch.chdir(runs)
     monkeypatch.setenv("XDG_CONFIG_HOME", ".")  # relative: XDG says it does not count
-    found = settings(runs)
-    assert found == Settings()
-    context = create_app(runs, Access(), "/", found).config[CONFIG_KEY]
+    alerts = settings(runs)
+    assert alerts == Settings()
+    context = create_app(runs, Access(), "/", alerts).config[CONFIG_KEY]
     assert not context.alerts.is_on
     context.alerts.start()
     context.alerts.check()
@@ -151,16 +151,16 @@ def test_what_is_planted_in_a_directory_of_runs_does_nothing(
 
 def test_a_change_of_state_is_told_once(runs: Path) -> None:
     run = live_run(runs)
-    told: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+    messages: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
     library = Library(runs)
-    found = Settings((rule("no step for 20 s"), rule("loss not finite"), rule("energy > 1 kJ")))
-    watcher = Watcher(library, found, lambda message: told.put(dict(message)) or [])
+    alerts = Settings((rule("no step for 20 s"), rule("loss not finite"), rule("energy > 1 kJ")))
+    watcher = Watcher(library, alerts, lambda message: messages.put(dict(message)) or [])
     watcher._ended.wait = lambda _: True  # type: ignore[method-assign]  # checked by hand
     watcher.start()
     try:
         for _ in range(3):
             watcher.check()
-        first = told.get(timeout=10)
+        first = messages.get(timeout=10)
         assert (first["rule"], first["state"]) == ("no step for 20 s", "on")
         assert first["text"].startswith("phasewatt: <b>live</b> --option: no step for 20 s: ")
         (alert,) = watcher.alerts()
@@ -177,13 +177,13 @@ def test_a_change_of_state_is_told_once(runs: Path) -> None:
         for _ in range(2):
             time.sleep(0.2)  # a run's newest is looked up at most ten times a second
             watcher.check()
-        rules = {told.get(timeout=10)["rule"] for _ in range(2)}
+        rules = {messages.get(timeout=10)["rule"] for _ in range(2)}
         assert rules == {"loss not finite", "energy > 1 kJ"}
         write_values(run, 3, 1.0)
         watcher.check()
-        over = told.get(timeout=10)
+        over = messages.get(timeout=10)
         assert (over["rule"], over["state"]) == ("loss not finite", "over")
-        assert told.empty() and len(watcher.alerts()) == 2
+        assert messages.empty() and len(watcher.alerts()) == 2
     finally:
         watcher.close()
     assert not any(thread.is_alive() for thread in watcher._threads)

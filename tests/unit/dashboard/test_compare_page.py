@@ -17,7 +17,7 @@ from dashboard.figures.overlay import overlay
 from dashboard.pages._comparison import _blocks, charts
 from probe.compare.sure import MOST_RUNS, more_runs, to_be_sure
 from probe.model import Provenance
-from tests.contract.test_comparisons import HOSTILE, KINDS, found
+from tests.contract.test_comparisons import HOSTILE, KINDS, comparison_of
 from tests.fakes.stored_run import counter, energy_source, gauge_source, level, stored_run
 from tests.unit.dashboard.test_figures import checked
 from tests.unit.dashboard.test_run_parts import BEGIN, SECONDS, STEPS, write_logged
@@ -26,7 +26,7 @@ from tests.unit.dashboard.test_run_parts import BEGIN, SECONDS, STEPS, write_log
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["base", HOSTILE])
 def test_every_kind_of_comparison_is_drawn(name: str, kind: str) -> None:
-    report = found(name, kind)
+    report = comparison_of(name, kind)
     for _, chart in charts(report).values():
         checked(chart)
     text = json.dumps(
@@ -36,7 +36,7 @@ def test_every_kind_of_comparison_is_drawn(name: str, kind: str) -> None:
 
 
 def test_before_and_after_of_each_phase_have_the_interval_of_their_difference() -> None:
-    report = found()
+    report = comparison_of()
     comparison = report.comparisons[0]
     chart = checked(before_after(report, comparison))
     assert chart.figure is not None
@@ -47,7 +47,9 @@ def test_before_and_after_of_each_phase_have_the_interval_of_their_difference() 
         # What is after lies as far from what was before as the saving, at both ends.
         assert cells[4] == pytest.approx(row.base.energy_j - row.gain_j_interval[0])
     assert len(before["x"]) == len(after["x"]) == len(after["error_x"]["array"])
-    alone = checked(before_after(found(kind="single"), found(kind="single").comparisons[0]))
+    alone = checked(
+        before_after(comparison_of(kind="single"), comparison_of(kind="single").comparisons[0])
+    )
     assert "no interval" in alone.caption
 
 
@@ -68,10 +70,10 @@ def test_more_runs_are_as_many_as_a_simulation_needs() -> None:
 
 
 def test_what_would_make_it_sure_is_a_sentence() -> None:
-    single = found(kind="single").comparisons[0]
+    single = comparison_of(kind="single").comparisons[0]
     assert to_be_sure(single).startswith("One more run a side would give an interval")
-    assert "did the same work" in to_be_sure(found(kind="unlike").comparisons[0])
-    sure = found().comparisons[0]
+    assert "did the same work" in to_be_sure(comparison_of(kind="unlike").comparisons[0])
+    sure = comparison_of().comparisons[0]
     gain = replace(sure.energy_j, gain=1.0, interval=(-0.5, 2.5))
     open_ = replace(sure, energy_j=gain, verdict=type(sure.verdict).NO_EVIDENCE)
     assert "more runs a side would likely decide about the total" in to_be_sure(open_)

@@ -48,20 +48,20 @@ def made(tmp_path: Path, seconds: float = 60.0, **more) -> OpenRun:
 
 @pytest.mark.parametrize("seconds", [60.0, 3000.0])
 def test_power_is_the_counters_slope_and_a_silence_is_a_gap(seconds: float, tmp_path: Path) -> None:
-    found = power(made(tmp_path, seconds), (0.0, seconds))
-    assert found is not None and list(found.devices) == ["gpu0", "gpu1"]
+    curve = power(made(tmp_path, seconds), (0.0, seconds))
+    assert curve is not None and list(curve.devices) == ["gpu0", "gpu1"]
     inside = slice(2, -2)
-    assert found.mean_w[0, inside] == pytest.approx(300.0, rel=0.01)
-    middle = (found.edges_s[:-1] + found.edges_s[1:]) / 2
+    assert curve.mean_w[0, inside] == pytest.approx(300.0, rel=0.01)
+    middle = (curve.edges_s[:-1] + curve.edges_s[1:]) / 2
     silent = (middle > 0.53 * seconds) & (middle < 0.72 * seconds)
-    assert np.isnan(found.mean_w[1, silent]).all(), "a gap was filled"
-    known = np.isfinite(found.mean_w[1])
-    assert known[inside].sum() > 0.6 * len(known)
-    assert found.mean_w[1, known][inside] == pytest.approx(200.0, rel=0.01)
+    assert np.isnan(curve.mean_w[1, silent]).all(), "a gap was filled"
+    finite = np.isfinite(curve.mean_w[1])
+    assert finite[inside].sum() > 0.6 * len(finite)
+    assert curve.mean_w[1, finite][inside] == pytest.approx(200.0, rel=0.01)
     # What was polled as power widens the band of its own device only, in watts.
-    assert np.nanmax(found.high_w[0]) == pytest.approx(310.0, rel=0.01)
-    assert np.isnan(found.high_w[1]).all()
-    assert found.cap_w == [700.0, None]
+    assert np.nanmax(curve.high_w[0]) == pytest.approx(310.0, rel=0.01)
+    assert np.isnan(curve.high_w[1]).all()
+    assert curve.cap_w == [700.0, None]
 
 
 def test_a_counter_that_is_read_at_one_update_in_nine_has_no_gap(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_bins_hold_the_energy_and_a_zoom_is_finer(tmp_path: Path) -> None:
     assert np.diff(part.edges_s)[0] <= np.diff(whole.edges_s)[0]
     assert part.edges_s[0] == 10.0 and part.edges_s[-1] == 14.0
     assert len(whole.edges_s) <= BINS + 1
-    one = power(run, (0.0, 60.0), ["gpu1"])
-    assert one is not None and list(one.devices) == ["gpu1"]
+    curve = power(run, (0.0, 60.0), ["gpu1"])
+    assert curve is not None and list(curve.devices) == ["gpu1"]
     assert power(run, (0.0, 60.0), ["gpu9"]) is None
 
 
@@ -125,9 +125,9 @@ def test_what_a_model_says_is_marked(tmp_path: Path) -> None:
         method="model: x",
     )
     run = OpenRun(stored_run(tmp_path, [(modelled, level(BEGIN, 30.0, 12.0, 1.0))], 30.0))
-    found = power(run, (0.0, 30.0))
-    assert found is not None and list(found.provenance) == ["modelled"]
-    assert np.nanmean(found.mean_w) == pytest.approx(12.0, rel=0.01)
+    curve = power(run, (0.0, 30.0))
+    assert curve is not None and list(curve.provenance) == ["modelled"]
+    assert np.nanmean(curve.mean_w) == pytest.approx(12.0, rel=0.01)
 
 
 def test_a_level_is_thinned_and_keeps_its_limit(tmp_path: Path) -> None:
@@ -137,27 +137,27 @@ def test_a_level_is_thinned_and_keeps_its_limit(tmp_path: Path) -> None:
     value[12_345] = 900.0
     source = gauge_source(0, "memory_used", "B", limit=1000.0)
     run = OpenRun(stored_run(tmp_path, [(source, (at, value))], 500.0))
-    (found,) = levels(run, (0.0, 500.0), ["memory_used"])
-    assert len(found.value) <= POINTS + 8 and found.limit == 1000.0
-    assert np.nanmax(found.value) == 900.0, "the peak was thinned away"
+    (curve,) = levels(run, (0.0, 500.0), ["memory_used"])
+    assert len(curve.value) <= POINTS + 8 and curve.limit == 1000.0
+    assert np.nanmax(curve.value) == 900.0, "the peak was thinned away"
 
 
 def test_steps_are_cut_where_they_close(tmp_path: Path) -> None:
     run = made(tmp_path, steps=0)
     write_steps(run.path, BEGIN, 400)
-    found = anatomy(run, 20.0, 0.1)
-    assert found is not None
-    assert np.diff(found.steps_s) == pytest.approx(0.1, abs=1e-6)
-    assert found.steps_s[0] == pytest.approx(20.0, abs=0.11)
-    (lane,) = found.lanes
-    assert lane.begin_s[0] == pytest.approx(found.steps_s[0])
-    assert lane.end_s[-1] == pytest.approx(found.steps_s[-1])
+    frames = anatomy(run, 20.0, 0.1)
+    assert frames is not None
+    assert np.diff(frames.steps_s) == pytest.approx(0.1, abs=1e-6)
+    assert frames.steps_s[0] == pytest.approx(20.0, abs=0.11)
+    (lane,) = frames.lanes
+    assert lane.begin_s[0] == pytest.approx(frames.steps_s[0])
+    assert lane.end_s[-1] == pytest.approx(frames.steps_s[-1])
     assert {"data", "forward", "backward", "optimizer"} == set(lane.phase)
     took = {
         p: float(np.sum((lane.end_s - lane.begin_s)[[n == p for n in lane.phase]]))
         for p in set(lane.phase)
     }
-    assert took["backward"] == pytest.approx(0.05 * (len(found.steps_s) - 1), rel=1e-6)
+    assert took["backward"] == pytest.approx(0.05 * (len(frames.steps_s) - 1), rel=1e-6)
     assert anatomy(run, 0.0, 0.1) is not None and anatomy(run, 59.0, 0.1) is not None
 
 
@@ -166,14 +166,14 @@ def test_energy_per_step_and_where_it_changed(tmp_path: Path) -> None:
     at, value = counter(BEGIN, 120.0, 300.0)
     run = OpenRun(stored_run(tmp_path, [(source, (at, value))], 120.0))
     write_steps(run.path, BEGIN, 800, slower_from=400)
-    found = drift(run, run.step_times())
-    assert found is not None and found.unit == "J"
-    steps = found.steps
-    assert found.value[steps < 380] == pytest.approx(30.0, rel=0.03)  # 300 W × 0.1 s
-    assert found.value[steps > 420] == pytest.approx(60.0, rel=0.03)
-    assert np.all(found.low < found.high)
-    (change,) = found.changes
-    assert steps[change] == pytest.approx(400, abs=found.block)
+    slopes = drift(run, run.step_times())
+    assert slopes is not None and slopes.unit == "J"
+    steps = slopes.steps
+    assert slopes.value[steps < 380] == pytest.approx(30.0, rel=0.03)  # 300 W × 0.1 s
+    assert slopes.value[steps > 420] == pytest.approx(60.0, rel=0.03)
+    assert np.all(slopes.low < slopes.high)
+    (change,) = slopes.changes
+    assert steps[change] == pytest.approx(400, abs=slopes.block)
 
 
 def test_a_level_that_only_trembles_has_no_change() -> None:

@@ -46,7 +46,7 @@ from probe.report.model import (
     SkewRow,
     WaitingRow,
 )
-from tests.contract.test_comparisons import HOSTILE, KINDS, found
+from tests.contract.test_comparisons import HOSTILE, KINDS, comparison_of
 from tests.fakes.reports import phase_row, report_of_rows
 from tests.unit.optimizers.test_ablation import SAVED, trials
 from tests.unit.probe.compare.test_objective import every_kind
@@ -240,17 +240,17 @@ def test_memory_says_how_full() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["base", HOSTILE])
 def test_every_kind_of_comparison_has_its_charts(kind: str, name: str) -> None:
-    told = found(name, kind)
-    for one in told.comparisons:
-        by_phase = checked(gains.by_phase(told, one))
-        sample = one.per_sample
-        saved = sample.gain_j if one.verdict_by == "energy" else sample.gain_s
+    report = comparison_of(name, kind)
+    for comparison in report.comparisons:
+        by_phase = checked(gains.by_phase(report, comparison))
+        sample = comparison.per_sample
+        saved = sample.gain_j if comparison.verdict_by == "energy" else sample.gain_s
         assert math.isclose(sum(row[3] for row in by_phase.rows), saved, rel_tol=1e-9)
-        chart = checked(gains.by_cell(one))
-        checked(gains.by_kind(one))
+        chart = checked(gains.by_cell(comparison))
+        checked(gains.by_kind(comparison))
         if chart.figure is not None:
-            measured = one.energy_j.provenance == "measured"
-            total = (one.energy_j if measured else one.time_s).gain
+            measured = comparison.energy_j.provenance == "measured"
+            total = (comparison.energy_j if measured else comparison.time_s).gain
             assert math.isclose(
                 sum(row[3] for row in chart.rows), total, rel_tol=1e-6, abs_tol=1e-6
             )
@@ -276,10 +276,10 @@ def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
     # The same numbers as the command's.
     keys = [column.key for column in chart.columns]
     for row, each in zip(chart.rows, report.configurations, strict=True):
-        told = dict(zip(keys, row, strict=True))
-        assert told["score"] == each.score and told["name"] == each.name
-        assert told["time"] == each.term("time").value
-        assert told["memory"] == each.term("memory").value / 2**20
+        by_key = dict(zip(keys, row, strict=True))
+        assert by_key["score"] == each.score and by_key["name"] == each.name
+        assert by_key["time"] == each.term("time").value
+        assert by_key["memory"] == each.term("memory").value / 2**20
     sizes = [trace["marker"]["size"] for trace in markers]
     assert sizes[2] > sizes[0] > sizes[1]  # 6, 5 and 4 GB
     assert "<script" not in json.dumps(chart.figure)
@@ -343,7 +343,7 @@ def test_a_whisker_that_says_anything_leaves_the_bars_to_be_seen() -> None:
     shares = {"early": 0.23, "gradient": 0.5, "memory": 0.05, "communication": 0.0, "rest": 0.22}
     intervals = dict.fromkeys(shares, (-10.5, 16.5)) | {"communication": None}
     comparison = replace(
-        found(kind="gain").comparisons[0],
+        comparison_of(kind="gain").comparisons[0],
         four=shares,
         four_intervals=intervals,
         four_rest={"waiting": 0.22},
@@ -362,7 +362,7 @@ def test_hostile_names_are_text() -> None:
     assert "<" not in style.plain("<img src=x onerror=alert(1)>")
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """WCAG 2.1, relative luminance."""
 
     def luminance(colour: str) -> float:
@@ -370,7 +370,7 @@ def contrast(one: str, other: str) -> float:
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    high, low = sorted((luminance(first), luminance(second)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 
@@ -383,8 +383,8 @@ def test_every_colour_is_seen_on_white_and_on_dark(colour: str) -> None:
 @pytest.mark.parametrize("kind", ["cumulative", "leave-one-out", "shapley"])
 def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
     design = Design.of(kind, tuple(SAVED), 4)
-    told = evaluate(design, range(4), trials(design), Question()).to_dict()
-    chart = checked(by_technique(json.loads(json.dumps(told))))
+    result = evaluate(design, range(4), trials(design), Question()).to_dict()
+    chart = checked(by_technique(json.loads(json.dumps(result))))
     assert chart.figure is not None
     rows = {row[0]: row[1] for row in chart.rows}
     assert set(rows) == {*SAVED, "all together"}
@@ -394,7 +394,7 @@ def test_every_design_of_an_ablation_has_its_waterfall(kind: str) -> None:
     if kind != "leave-one-out":
         assert sum(rows[name] for name in SAVED) == pytest.approx(rows["all together"], rel=1e-6)
     assert "UNSOUND" not in chart.caption
-    assert "UNSOUND" in by_technique({**told, "sound": False}).caption
+    assert "UNSOUND" in by_technique({**result, "sound": False}).caption
 
 
 def job(slowest: int | None, host: str = "node1") -> JobView:
@@ -465,9 +465,9 @@ def test_numbers_of_an_array_are_those_of_a_list() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=4000) * 10.0 ** rng.integers(-12, 13, 4000)
     values[:6] = [0.0, np.nan, np.inf, -np.inf, 123456.5, 1e-6]
-    found = listed(values)
-    assert found == listed(values.tolist())
-    assert found[:4] == [0.0, None, None, None] and json.dumps(found)
+    cells = listed(values)
+    assert cells == listed(values.tolist())
+    assert cells[:4] == [0.0, None, None, None] and json.dumps(cells)
 
 
 def test_a_table_is_made_when_somebody_asks_for_it() -> None:

@@ -49,8 +49,8 @@ def test_a_page_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     pages.cache_clear()
     try:
         asker = create_app(tmp_path, Access(), "/energy").test_client()
-        found = asker.get("/energy/csv/extra/a%20name")
-        assert found.text == f"name\na name\n{tmp_path}\n"
+        answer = asker.get("/energy/csv/extra/a%20name")
+        assert answer.text == f"name\na name\n{tmp_path}\n"
         layout = json.dumps(asker.get("/energy/_dash-layout").get_json())
         assert '"/energy/extra/<name>"' in layout and '"Extra"' in layout
         assert layout.index('"Runs"') < layout.index('"Compare"') < layout.index('"Sensors"')

@@ -85,11 +85,11 @@ def test_what_was_logged_stands_over_steps_samples_time_and_joules(run: OpenRun)
     assert names(run) == ["loss", "samples"]
     ends = {}
     for over in ("steps", "samples", "time", "energy"):
-        found = series(run, "loss", over, None)
-        assert found is not None and found.over == over
-        assert (found.count, found.not_finite, len(found.x)) == (STEPS, 1, STEPS - 1)
-        ends[over] = float(found.x[-1])
-        assert found.value[-1] == 1.0 and np.all(np.diff(found.x) >= 0)
+        points = series(run, "loss", over, None)
+        assert points is not None and points.over == over
+        assert (points.count, points.not_finite, len(points.x)) == (STEPS, 1, STEPS - 1)
+        ends[over] = float(points.x[-1])
+        assert points.value[-1] == 1.0 and np.all(np.diff(points.x) >= 0)
     assert ends["samples"] == 4 * STEPS and ends["time"] == pytest.approx(SECONDS, rel=0.01)
     assert ends["energy"] == pytest.approx(200.0 * SECONDS, rel=0.02)
     assert ends["steps"] in (STEPS - 1, STEPS)
@@ -121,8 +121,8 @@ def test_power_by_phase_adds_up_to_the_meter(run: OpenRun) -> None:
     split = phase_power(run, metered)
     assert split is not None and metered is not None and split.places is None
     place = list(metered.devices).index("gpu0")
-    known = np.isfinite(metered.mean_w[place])
-    assert split.watts.sum(axis=0)[known] == pytest.approx(metered.mean_w[place][known])
+    finite = np.isfinite(metered.mean_w[place])
+    assert split.watts.sum(axis=0)[finite] == pytest.approx(metered.mean_w[place][finite])
     joules = dict(zip(split.phases, np.nansum(split.watts, axis=1), strict=True))
     total = sum(joules.values())
     # Without joules per phase all draw the same: a step is half backward, 3 in 10 forward.
@@ -151,8 +151,8 @@ def test_a_flame_graph_has_a_bar_for_each_call_of_a_module() -> None:
     steps = Anatomy(7, np.array([0.0, 0.10, 0.20]), [lane], None)
     assert flame.has_modules(steps) and not flame.has_modules(None)
     frames = flame.frames_of(lane, 0.0, 0.10)
-    found = [(f.level, f.name, round(f.begin_ms), round(f.end_ms)) for f in frames]
-    assert found == [
+    shown = [(f.level, f.name, round(f.begin_ms), round(f.end_ms)) for f in frames]
+    assert shown == [
         (1, "forward", 0, 60),
         (2, "forward/attention", 10, 30),
         (2, "forward/mlp", 30, 40),

@@ -186,10 +186,10 @@ def test_what_takes_most_is_found_out_in_the_background_and_kept(directory: Path
     assert row["hungriest"] is None
     library.look_into([row])
     assert processes.wait_until(lambda: library.rows()[0]["hungriest"] is not None)
-    found = library.rows()[0]
-    takes = found["hungriest"]
+    first_row = library.rows()[0]
+    takes = first_row["hungriest"]
     assert takes is not None and takes["phase"] == "backward" and 0.3 < takes["share"] < 0.7
-    assert found["energy_j"] == pytest.approx(250.0 * 30.0, rel=0.05)  # run.json had no totals
+    assert first_row["energy_j"] == pytest.approx(250.0 * 30.0, rel=0.05)  # run.json had no totals
     library.close()
     assert Library(directory).rows()[0]["hungriest"] == takes
 

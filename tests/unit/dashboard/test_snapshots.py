@@ -130,8 +130,8 @@ def test_the_sensors_are_a_file_without_this_machines_name(
         "remedy": "sudo chmod a+r /sys/class/powercap/intel-rapl:0/energy_uj",
     }
     sensor = {"sensor": "cpu", "sources": [], "absent": [missing], "warnings": []}
-    told = {"sensors": [sensor], "versions": {"torch": "2"}, "python": "3.11"}
-    done = subprocess.CompletedProcess([], 0, json.dumps(told), "")
+    machine = {"sensors": [sensor], "versions": {"torch": "2"}, "python": "3.11"}
+    done = subprocess.CompletedProcess([], 0, json.dumps(machine), "")
     monkeypatch.setattr(sensors.subprocess, "run", lambda *_, **__: done)
     monkeypatch.setattr(hidden.socket, "gethostname", lambda: PLANTED["host"])
     text = of(directory, "sensors")
@@ -142,9 +142,9 @@ def test_the_sensors_are_a_file_without_this_machines_name(
 
 def test_who_asks_for_it_gets_command_and_host_but_no_secret(directory: Path) -> None:
     text = of(directory, "run/one?with=origin")
-    found = leaked(text)
-    assert {"argv", "data", "host", "config", "environment"} <= set(found)
-    assert "token" not in found and "hf_" not in text
+    leaks = leaked(text)
+    assert {"argv", "data", "host", "config", "environment"} <= set(leaks)
+    assert "token" not in leaks and "hf_" not in text
 
 
 def test_a_snapshot_asks_nobody(directory: Path) -> None:

@@ -21,7 +21,7 @@ from .test_prometheus_metrics import run
 
 
 def test_what_is_called_hw_is_in_the_conventions() -> None:
-    known = {
+    conventions = {
         value
         for module in (hw_metrics, hw_attributes)
         for name, value in vars(module).items()
@@ -34,24 +34,24 @@ def test_what_is_called_hw_is_in_the_conventions() -> None:
         for metric in vars(metrics).values()
         if isinstance(metric, metrics.MetricDefinition) and metric.name.startswith("hw.")
     }
-    assert len(attributes) == 4 and len(names) == 8 and attributes | names <= known
-    assert set(points._TYPES.values()) <= {one.value for one in hw_attributes.HwTypeValues}
+    assert len(attributes) == 4 and len(names) == 8 and attributes | names <= conventions
+    assert set(points._TYPES.values()) <= {kind.value for kind in hw_attributes.HwTypeValues}
 
 
 def test_a_live_page_counts_from_the_begin() -> None:
     live = run()
     data = page_data(live, live.live.pages[0])
     (scope,) = data.resource_metrics[0].scope_metrics
-    found = {metric.name: metric for metric in scope.metrics}
-    energy = found["hw.energy"]
+    metrics = {metric.name: metric for metric in scope.metrics}
+    energy = metrics["hw.energy"]
     assert energy.unit == "J" and isinstance(energy.data, Sum) and energy.data.is_monotonic
     (point,) = energy.data.data_points
     assert point.value == 1000.0 and point.attributes["hw.id"] == "u"
     assert point.start_time_unix_nano == 10**18 + 10**9
-    assert isinstance(found["hw.power"].data, Gauge)
-    given = [p.value for p in found["phasewatt.phase.energy"].data.data_points]
+    assert isinstance(metrics["hw.power"].data, Gauge)
+    given = [p.value for p in metrics["phasewatt.phase.energy"].data.data_points]
     assert sum(given) == 1000.0
-    (modelled,) = found["phasewatt.modelled.energy"].data.data_points
+    (modelled,) = metrics["phasewatt.modelled.energy"].data.data_points
     assert modelled.value == 80.0 and modelled.attributes["hw.type"] == "cpu"
 
 

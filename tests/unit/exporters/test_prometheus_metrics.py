@@ -51,9 +51,9 @@ def page(**values):
 
 
 def registry(*runs):
-    found = CollectorRegistry(auto_describe=False)
-    found.register(RunsCollector(lambda: list(runs)))
-    return found
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(RunsCollector(lambda: list(runs)))
+    return collectors
 
 
 def run(name="r", id_="i", **values):
@@ -76,37 +76,39 @@ def samples(text, parse=text_in):
     }
 
 
-def value(found, metric, /, **labels):
-    (one,) = [v for (n, at), v in found.items() if n == metric and set(labels.items()) <= set(at)]
-    return one
+def value(metrics, metric, /, **labels):
+    (matching,) = [
+        v for (n, at), v in metrics.items() if n == metric and set(labels.items()) <= set(at)
+    ]
+    return matching
 
 
 def test_counters_gauges_and_the_refused():
-    found = samples(generate_latest(registry(run())).decode())
-    assert value(found, "phasewatt_gpu_energy_joules_total", device="gpu0", run="i") == 1000.0
-    assert value(found, "phasewatt_gpu_power_watts") == 250.0
-    assert value(found, "phasewatt_cpu_modelled_power_watts") == 10.0
-    assert value(found, "phasewatt_phase_energy_joules_total", phase="forward") == 600.0
-    assert value(found, "phasewatt_phase_energy_joules_total", phase="unattributed") == 400.0
-    assert value(found, "phasewatt_phase_energy_estimate_joules", bound="lower") == 600.0
+    metrics = samples(generate_latest(registry(run())).decode())
+    assert value(metrics, "phasewatt_gpu_energy_joules_total", device="gpu0", run="i") == 1000.0
+    assert value(metrics, "phasewatt_gpu_power_watts") == 250.0
+    assert value(metrics, "phasewatt_cpu_modelled_power_watts") == 10.0
+    assert value(metrics, "phasewatt_phase_energy_joules_total", phase="forward") == 600.0
+    assert value(metrics, "phasewatt_phase_energy_joules_total", phase="unattributed") == 400.0
+    assert value(metrics, "phasewatt_phase_energy_estimate_joules", bound="lower") == 600.0
     assert not [
         k
-        for k in found
+        for k in metrics
         if k[0].startswith("phasewatt_phase_energy_estimate") and ("phase", "data") in k[1]
     ]
-    assert value(found, "phasewatt_phase_time_seconds_total", rank="0") == 3.0
-    assert value(found, "phasewatt_gpu_utilization_ratio") == 0.5
-    assert value(found, "phasewatt_gpu_clock_hertz", domain="sm") == 1.4e9
-    assert value(found, "phasewatt_gpu_throttled_seconds_total", reason="power_cap") == 2.5
-    assert value(found, "phasewatt_run_info", name="r") == 1.0
-    assert not [k for k in found if "cpu_energy" in k[0]]  # a model is never a measured joule
+    assert value(metrics, "phasewatt_phase_time_seconds_total", rank="0") == 3.0
+    assert value(metrics, "phasewatt_gpu_utilization_ratio") == 0.5
+    assert value(metrics, "phasewatt_gpu_clock_hertz", domain="sm") == 1.4e9
+    assert value(metrics, "phasewatt_gpu_throttled_seconds_total", reason="power_cap") == 2.5
+    assert value(metrics, "phasewatt_run_info", name="r") == 1.0
+    assert not [k for k in metrics if "cpu_energy" in k[0]]  # a model is never a measured joule
 
 
 def test_a_run_of_a_batch_job_has_its_labels():
     job = {"scheduler": "slurm", "job_id": "77", "account": "ml", "step_id": "0"}
-    found = samples(generate_latest(registry(replace(run(), scheduler=job))).decode())
-    assert value(found, "phasewatt_run_info", slurm_job_id="77", slurm_account="ml") == 1.0
-    assert not [k for k in found if k[0] == "phasewatt_run_info" and "step_id" in str(k[1])]
+    metrics = samples(generate_latest(registry(replace(run(), scheduler=job))).decode())
+    assert value(metrics, "phasewatt_run_info", slurm_job_id="77", slurm_account="ml") == 1.0
+    assert not [k for k in metrics if k[0] == "phasewatt_run_info" and "step_id" in str(k[1])]
 
 
 def test_openmetrics_with_an_exemplar():
@@ -123,29 +125,29 @@ def test_openmetrics_with_an_exemplar():
 def test_hostile_names_stay_one_label(write, parse):
     phases = (LivePhase(HOSTILE, "gpu0", 1.0),)
     text = write(registry(run(name=HOSTILE, id_=HOSTILE, phases=phases, node=HOSTILE))).decode()
-    found = samples(text, parse)
-    assert value(found, "phasewatt_phase_energy_joules_total", phase=label(HOSTILE)) == 1.0
-    assert all(len(v) <= LONGEST for _, at in found for _, v in at)
+    metrics = samples(text, parse)
+    assert value(metrics, "phasewatt_phase_energy_joules_total", phase=label(HOSTILE)) == 1.0
+    assert all(len(v) <= LONGEST for _, at in metrics for _, v in at)
     assert max(map(len, text.splitlines())) < 2000
     assert label("\ud800") == "?"  # half a character is none
 
 
 def test_a_flood_of_phase_names_is_bounded_and_nothing_is_lost():
     phases = tuple(LivePhase(f"p{i}", "gpu0", float(i)) for i in range(1000))
-    found = samples(generate_latest(registry(run(phases=phases))).decode())
-    mine = {
+    metrics = samples(generate_latest(registry(run(phases=phases))).decode())
+    by_phase = {
         dict(at)["phase"]: v
-        for (n, at), v in found.items()
+        for (n, at), v in metrics.items()
         if n == "phasewatt_phase_energy_joules_total"
     }
-    assert len(mine) == MOST_PHASES + 1 and REST in mine
-    assert sum(mine.values()) == pytest.approx(sum(range(1000)))
+    assert len(by_phase) == MOST_PHASES + 1 and REST in by_phase
+    assert sum(by_phase.values()) == pytest.approx(sum(range(1000)))
 
 
 def test_several_runs_side_by_side():
-    found = samples(generate_latest(registry(run(id_="a"), run(id_="b"))).decode())
-    assert value(found, "phasewatt_steps_total", run="a") == value(
-        found, "phasewatt_steps_total", run="b"
+    metrics = samples(generate_latest(registry(run(id_="a"), run(id_="b"))).decode())
+    assert value(metrics, "phasewatt_steps_total", run="a") == value(
+        metrics, "phasewatt_steps_total", run="b"
     )
 
 

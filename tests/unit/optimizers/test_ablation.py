@@ -38,8 +38,8 @@ def test_the_glove_game() -> None:
         some: float("l" in some and len(some) > 1)
         for some in ("", "l", "q", "r", "lq", "lr", "qr", "lqr")
     }
-    found = values(game(pair, "lqr"), orders("lqr", anything))
-    assert {name: float(value) for name, value in found.items()} == pytest.approx(
+    shapley = values(game(pair, "lqr"), orders("lqr", anything))
+    assert {name: float(value) for name, value in shapley.items()} == pytest.approx(
         {"l": 2 / 3, "q": 1 / 6, "r": 1 / 6}, abs=1e-12
     )
 
@@ -48,8 +48,8 @@ def test_the_airport_game() -> None:
     """Who needs the longer runway pays for it: costs 1, 3, 6 → 1/3, 1/3 + 1, 1/3 + 1 + 3."""
     cost = {"a": 1.0, "b": 3.0, "c": 6.0}
     worth = {some: np.array(max((cost[p] for p in some), default=0.0)) for some in subsets("abc")}
-    found = values(worth, orders("abc", anything))
-    assert [float(found[p]) for p in "abc"] == pytest.approx([1 / 3, 4 / 3, 13 / 3], abs=1e-12)
+    shapley = values(worth, orders("abc", anything))
+    assert [float(shapley[p]) for p in "abc"] == pytest.approx([1 / 3, 4 / 3, 13 / 3], abs=1e-12)
 
 
 def test_sets_that_cannot_play() -> None:
@@ -61,18 +61,18 @@ def test_sets_that_cannot_play() -> None:
     through = orders("abc", can)
     assert set(through) == {("a", "b", "c"), ("a", "c", "b"), ("c", "a", "b")}
     worth = {some: np.array(float(len(some) ** 2)) for some in subsets("abc") if can(some)}
-    found = values(worth, through)
+    shapley = values(worth, through)
     # Gains by place are 1, 3, 5.
-    assert float(found["a"]) == pytest.approx((1 + 1 + 3) / 3)
-    assert float(found["b"]) == pytest.approx((3 + 5 + 5) / 3)
-    assert sum(map(float, found.values())) == pytest.approx(9.0)
+    assert float(shapley["a"]) == pytest.approx((1 + 1 + 3) / 3)
+    assert float(shapley["b"]) == pytest.approx((3 + 5 + 5) / 3)
+    assert sum(map(float, shapley.values())) == pytest.approx(9.0)
 
 
 def test_cells_are_attributed_together_and_add_up_both_ways() -> None:
     rng = np.random.default_rng(0)
     worth = {some: rng.normal(size=7) if some else np.zeros(7) for some in subsets("abcd")}
-    found = values(worth, orders("abcd", anything))
-    table = np.array([found[p] for p in "abcd"])
+    shapley = values(worth, orders("abcd", anything))
+    table = np.array([shapley[p] for p in "abcd"])
     assert np.allclose(table.sum(0), worth[frozenset("abcd")], atol=1e-12)
     assert table.sum() == pytest.approx(worth[frozenset("abcd")].sum())
 
@@ -86,16 +86,16 @@ def test_sampled_values_cover_the_exact_ones() -> None:
     def worth(some: frozenset[str]) -> float:
         return sum(alone[p] for p in some) + sum(v for p, v in both.items() if p <= some)
 
-    known = {some: np.array(worth(some)) for some in subsets(names)}
+    by_subset = {some: np.array(worth(some)) for some in subsets(names)}
     exact = {p: alone[p] + sum(v for pair, v in both.items() if p in pair) / 2 for p in names}
     hits = 0
     for trial in range(60):
         blocks = []
         for block in range(5):
             chance = random.Random(f"{trial} {block}")
-            found = values(known, sampled_orders(names, anything, 8, chance))
+            sampled = values(by_subset, sampled_orders(names, anything, 8, chance))
             noise = rng.normal(0, 0.2)
-            blocks.append([float(found[p]) + noise for p in names])
+            blocks.append([float(sampled[p]) + noise for p in names])
         each = np.array(blocks)
         half = 2.776 * each.std(0, ddof=1) / math.sqrt(5)
         hits += int(
@@ -109,8 +109,8 @@ def test_interactions() -> None:
     worth = {
         some: np.array(10.0 * ({"a", "b"} <= some) + 3.0 * ("c" in some)) for some in subsets("abc")
     }
-    found = {pair: float(value) for pair, value in interactions(worth, "abc").items()}
-    assert found == pytest.approx({("a", "b"): 10.0, ("a", "c"): 0.0, ("b", "c"): 0.0})
+    by_pair = {pair: float(value) for pair, value in interactions(worth, "abc").items()}
+    assert by_pair == pytest.approx({("a", "b"): 10.0, ("a", "c"): 0.0, ("b", "c"): 0.0})
     lacking = {some: value for some, value in worth.items() if some != {"a"}}
     assert ("a", "b") in interactions(lacking, "abc")  # from the sets with c
     assert float(interactions(lacking, "abc")["a", "b"]) == pytest.approx(10.0)
@@ -145,9 +145,9 @@ def test_designs() -> None:
 
 def test_order_is_random_in_every_block_and_the_same_when_asked_again() -> None:
     design = Design.of("shapley", ("schedule", "precision", "clipping"), 3)
-    told = [[arm.name for arm in design.order(block)] for block in range(3)]
-    assert told[0] != told[1] and sorted(told[0]) == sorted(told[1])
-    assert told == [[arm.name for arm in design.order(block)] for block in range(3)]
+    arms = [[arm.name for arm in design.order(block)] for block in range(3)]
+    assert arms[0] != arms[1] and sorted(arms[0]) == sorted(arms[1])
+    assert arms == [[arm.name for arm in design.order(block)] for block in range(3)]
 
 
 def test_more_than_five_are_sampled() -> None:
@@ -222,20 +222,20 @@ def trials(design: Design, no_op: float = 0.0) -> dict[str, list[Trial]]:
 def test_shapley_finds_who_did_it() -> None:
     design = Design.of("shapley", tuple(SAVED), 5)
     result = evaluate(design, range(5), trials(design), Question())
-    found = result.to_dict()
-    assert found["sound"] is True and found["shapley"]["orders"] == 6
-    told = {row["technique"]: row for row in found["shapley"]["energy_j"]["techniques"]}
-    assert {name: row["verdict"] for name, row in told.items()} == {
+    stored = result.to_dict()
+    assert stored["sound"] is True and stored["shapley"]["orders"] == 6
+    by_technique = {row["technique"]: row for row in stored["shapley"]["energy_j"]["techniques"]}
+    assert {name: row["verdict"] for name, row in by_technique.items()} == {
         "schedule": "no evidence",
         "precision": "gain",
         "clipping": "loss",
     }
-    for name, row in told.items():
+    for name, row in by_technique.items():
         low, high = row["interval"]
         assert low <= SAVED[name] <= high
         assert sum(cell["gain"] for cell in row["cells"]) == pytest.approx(row["gain"], abs=1e-9)
     assert all(
-        row["verdict"] == "no evidence" for row in found["shapley"]["energy_j"]["interactions"]
+        row["verdict"] == "no evidence" for row in stored["shapley"]["energy_j"]["interactions"]
     )
 
 
@@ -245,24 +245,24 @@ def test_shapley_calls_no_gain_where_quality_or_the_target_was_lost() -> None:
     made = trials(design)
     good = {name: [replace(t, quality=0.9) for t in side] for name, side in made.items()}
     question = Question(metric="accuracy", higher=True)
-    told = evaluate(design, range(5), good, question).to_dict()["shapley"]
-    assert told["worse_in_quality"] == []
+    shapley = evaluate(design, range(5), good, question).to_dict()["shapley"]
+    assert shapley["worse_in_quality"] == []
     bad = good | {"precision": [replace(t, quality=0.8) for t in good["precision"]]}
     result = evaluate(design, range(5), bad, question)
-    found = result.to_dict()
+    stored = result.to_dict()
     verdicts = {
-        row["technique"]: row["verdict"] for row in found["shapley"]["energy_j"]["techniques"]
+        row["technique"]: row["verdict"] for row in stored["shapley"]["energy_j"]["techniques"]
     }
-    assert found["shapley"]["worse_in_quality"] == ["precision"]
+    assert stored["shapley"]["worse_in_quality"] == ["precision"]
     assert verdicts == {"schedule": "no evidence", "precision": "no evidence", "clipping": "loss"}
     assert "precision is worse in quality" in render(result)
     missed = {
         name: [replace(t, reached=name != "precision") for t in side] for name, side in good.items()
     }
     result = evaluate(design, range(5), missed, Question(Target("accuracy", True, 0.9)))
-    found = result.to_dict()
-    assert found["shapley"]["refused"] == "the target was missed by 5 trials"
-    assert found["shapley"]["energy_j"] is None and "missed by 5 trials" in render(result)
+    stored = result.to_dict()
+    assert stored["shapley"]["refused"] == "the target was missed by 5 trials"
+    assert stored["shapley"]["energy_j"] is None and "missed by 5 trials" in render(result)
 
 
 def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
@@ -281,13 +281,13 @@ def test_what_no_run_could_tell_apart_is_null_and_not_zero() -> None:
         for name, side in trials(design).items()
     }
     result = evaluate(design, range(3), blind, Question())
-    found = result.to_dict()
-    told = found["shapley"]
-    place = told["cells"].index({"stage": "early", "class": "waiting"})
-    (row,) = told["energy_j"]["techniques"]
+    stored = result.to_dict()
+    shapley = stored["shapley"]
+    place = shapley["cells"].index({"stage": "early", "class": "waiting"})
+    (row,) = shapley["energy_j"]["techniques"]
     assert row["cells"][place]["gain"] is None and "—" in render(result)
     assert sum(c["gain"] or 0.0 for c in row["cells"]) == pytest.approx(row["gain"])
-    assert told["time_s"]["techniques"][0]["cells"][place]["gain"] == pytest.approx(0.0)
+    assert shapley["time_s"]["techniques"][0]["cells"][place]["gain"] == pytest.approx(0.0)
 
 
 def test_shapley_is_of_the_same_work() -> None:
@@ -328,25 +328,25 @@ def test_a_no_op_that_does_something_makes_it_unsound() -> None:
         evaluate(design, range(3), trials(design, no_op=80.0), Question()).to_dict()["sound"]
         is False
     )
-    one = {name: side[:1] for name, side in trials(design).items()}
-    assert evaluate(design, [0], one, Question()).sound is None
+    first_of_each = {name: side[:1] for name, side in trials(design).items()}
+    assert evaluate(design, [0], first_of_each, Question()).sound is None
 
 
 def test_left_out() -> None:
     design = Design.of("leave-one-out", tuple(SAVED), 3)
     result = evaluate(design, range(3), trials(design), Question())
-    found = result.to_dict()
-    told = {row["technique"]: row["gain"]["energy_j"] for row in found["left_out"]}
-    assert told["precision"]["gain"] == pytest.approx(100, abs=10)
-    assert (told["precision"]["verdict"], told["clipping"]["verdict"]) == ("gain", "loss")
+    stored = result.to_dict()
+    gains = {row["technique"]: row["gain"]["energy_j"] for row in stored["left_out"]}
+    assert gains["precision"]["gain"] == pytest.approx(100, abs=10)
+    assert (gains["precision"]["verdict"], gains["clipping"]["verdict"]) == ("gain", "loss")
 
 
 def test_steps_add_up() -> None:
     design = Design.of("cumulative", tuple(SAVED), 3)
     result = evaluate(design, range(3), trials(design), Question())
-    found = result.to_dict()
-    gained = [row["step"]["energy_j"]["gain"] for row in found["steps"]]
-    assert sum(gained) == pytest.approx(found["steps"][-1]["in_all"]["energy_j"]["gain"])
+    stored = result.to_dict()
+    gained = [row["step"]["energy_j"]["gain"] for row in stored["steps"]]
+    assert sum(gained) == pytest.approx(stored["steps"][-1]["in_all"]["energy_j"]["gain"])
 
 
 def test_the_secrets_of_its_command_are_not_stored(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def trials(rng, gains, rounds=10, memory=None):
     ]
 
 
-def by_p_values(found):
+def by_p_values(compared):
     """The same question put to another implementation: p-values of scipy's paired test."""
-    rate = {t.k: 64 / np.array(t.seconds) / (t.activation_bytes + t.fixed_bytes) for t in found}
+    rate = {t.k: 64 / np.array(t.seconds) / (t.activation_bytes + t.fixed_bytes) for t in compared}
     best = max(rate, key=lambda k: stats.gmean(rate[k]))
     for k in KS[: KS.index(best)]:
         test = stats.ttest_rel(np.log(rate[best]), np.log(rate[k]), alternative="greater")
@@ -65,9 +65,9 @@ def test_the_rule_is_that_of_p_values():
     chosen = []
     for _ in range(300):
         gains = rng.normal(0, 0.03, len(KS))
-        found = trials(rng, gains)
-        chosen.append(choose(found).k)
-        assert chosen[-1] == by_p_values(found)
+        blocks = trials(rng, gains)
+        chosen.append(choose(blocks).k)
+        assert chosen[-1] == by_p_values(blocks)
     assert set(chosen) >= {1, 2, 4, 8}, "every outcome was met"
 
 
@@ -81,8 +81,8 @@ def test_where_nothing_differs_a_larger_k_is_chosen_in_five_of_a_hundred_at_most
 
 def test_a_real_difference_is_found():
     rng = np.random.default_rng(3)
-    found = [choose(trials(rng, [0.0, 0.1, 0.25, 0.1, 0.0])) for _ in range(300)]
-    assert sum(choice.k == 4 for choice in found) >= 0.98 * 300
+    chosen = [choose(trials(rng, [0.0, 0.1, 0.25, 0.1, 0.0])) for _ in range(300)]
+    assert sum(choice.k == 4 for choice in chosen) >= 0.98 * 300
     # As fast as before in half the memory is worth twice as much.
     halved = trials(rng, [0.0] * len(KS), memory={16: -500})
     assert choose(halved).k == 16

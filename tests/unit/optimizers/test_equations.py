@@ -175,7 +175,7 @@ def test_the_rate_is_the_closed_form_of_samples_while_k_changes(scaling):
 
 
 def test_weights_after_a_variable_k_are_those_of_one_big_batch():
-    found = {}
+    figures = {}
     for name, stack in {
         "whole": Stack.baseline(),
         "pieces": Stack([GradientAccumulation(k=3, adaptive=True, k_max=6, target=0.02)]),
@@ -195,9 +195,9 @@ def test_weights_after_a_variable_k_are_those_of_one_big_batch():
         ks, before = set(), trainer._step
         trainer._step = lambda run, t=trainer, ks=ks, b=before: (ks.add(t._policy.k), b(run))[1]
         trainer.fit()
-        found[name] = torch.cat([p.detach().flatten() for p in model.parameters()])
+        figures[name] = torch.cat([p.detach().flatten() for p in model.parameters()])
     assert len(ks) > 1, "k never changed"
-    assert torch.allclose(found["whole"], found["pieces"], rtol=0, atol=1e-6)
+    assert torch.allclose(figures["whole"], figures["pieces"], rtol=0, atol=1e-6)
 
 
 def test_clipping_scales_the_whole_gradient_to_the_norm():

@@ -78,8 +78,8 @@ def test_with_micro_batches_there_is_a_variance_and_the_objective_finds_it(stack
     steps = [i for i in range(10, 60) if any(abs(norms[i] - v) < 1e-6 * v for v in
              values["grad_norm"])]  # fmt: skip
     squares = [norms[i] ** 2 - two_pass(model, batches[4 * i : 4 * i + 4]) / 4 for i in steps]
-    found = gradient(Recording(result.run).logged, 1)[GRADIENT_NORM]
-    assert found == pytest.approx(math.sqrt(max(float(np.mean(squares)), 0.0)), rel=0.02)
+    estimated = gradient(Recording(result.run).logged, 1)[GRADIENT_NORM]
+    assert estimated == pytest.approx(math.sqrt(max(float(np.mean(squares)), 0.0)), rel=0.02)
 
 
 def test_no_hook_stays_on_the_parameters():

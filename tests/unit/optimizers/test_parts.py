@@ -161,10 +161,10 @@ def test_the_objective_reads_what_the_trainer_logs(tmp_path, monkeypatch):
     assert adaptive.term("memory").value > 50e6
     logged = RunReader(paths[0]).values()
     norm, variance, k = (logged[name][1][-20:] for name in ("grad_norm", "grad_variance", "k"))
-    known = np.isfinite(variance)
-    squares = norm[known] ** 2 - variance[known] / k[known]
+    finite = np.isfinite(variance)
+    squares = norm[finite] ** 2 - variance[finite] / k[finite]
     assert adaptive.term("gradient_norm").value == pytest.approx(max(squares.mean(), 0) ** 0.5)
-    assert adaptive.term("gradient_variance").value == pytest.approx(variance[known].mean())
+    assert adaptive.term("gradient_variance").value == pytest.approx(variance[finite].mean())
     assert plain.term("gradient_norm").value is None
     # That of the evaluation, not of the steps; one run decides nothing.
     assert [each.value for each in (adaptive.constraints[0], plain.constraints[0])] == [1.5, 1.5]

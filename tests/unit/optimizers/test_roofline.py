@@ -30,11 +30,11 @@ def test_a_large_product_computes_and_additions_wait():
 def test_the_closed_form_of_one_product():
     """x (n, k) · W (k, m): 2nkm operations, 4(nk + km + nm) bytes; the sum reads 4nm more."""
     n, k, m = 512, 256, 128
-    found = shares(nn.Linear(k, m, bias=False), torch.zeros(1, k), n)
+    placed = shares(nn.Linear(k, m, bias=False), torch.zeros(1, k), n)
     product = max(2 * n * k * m / 1e12, 4 * (n * k + k * m + n * m) / 1e11)
     summed = (4 * n * m + 4) / 1e11
     bound = summed + (product if 4 * (n * k + k * m + n * m) / 1e11 > 2 * n * k * m / 1e12 else 0)
-    assert found["forward"] == pytest.approx(bound / (product + summed), rel=1e-6)
+    assert placed["forward"] == pytest.approx(bound / (product + summed), rel=1e-6)
 
 
 def test_a_larger_batch_waits_less():
@@ -93,8 +93,8 @@ def test_peaks_of_a_slow_half_precision_are_measured_in_a_moment(per_s, largest,
 
 
 def test_the_ridge_is_measured():
-    found = ridge("cpu", torch.float32)
-    assert 1e9 < found.flops_per_s < 1e15 and 1e8 < found.bytes_per_s < 1e13
+    peak_rates = ridge("cpu", torch.float32)
+    assert 1e9 < peak_rates.flops_per_s < 1e15 and 1e8 < peak_rates.bytes_per_s < 1e13
 
 
 def test_elementwise_optimizers():

@@ -138,5 +138,5 @@ def test_chen_is_the_best_of_its_own_kind() -> None:
             plan = tuple(segments[:-1] if begin == len(chain) else segments)
             if simulated(chain, plan) <= budget:
                 best = min(best, added(chain, plan))
-        found = choose(chain, budget, "chen")
-        assert (np.inf if found is None else added(chain, found)) == pytest.approx(best)
+        chosen = choose(chain, budget, "chen")
+        assert (np.inf if chosen is None else added(chain, chosen)) == pytest.approx(best)

@@ -181,10 +181,10 @@ def test_the_papers_k_is_4_or_8():
 def test_what_differs_from_the_paper_is_in_the_table(text, given, lines, monkeypatch):
     monkeypatch.setattr("optimizers.paper.cpu_has_bf16", lambda: True)
     table = Stack.of(text).table(Plan(**{"batch_size": 64} | given))
-    found = re.findall(r"note: differs from the paper: (.*)", table)
-    assert len(found) == len(lines)
+    matches = re.findall(r"note: differs from the paper: (.*)", table)
+    assert len(matches) == len(lines)
     for line in lines:
-        assert any(line in told for told in found), (line, found)
+        assert any(line in note for note in matches), (line, matches)
 
 
 def test_options_after_paper_change_its_own_technique_and_keep_the_rest():

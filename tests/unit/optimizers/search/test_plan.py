@@ -74,10 +74,10 @@ def test_one_that_hangs_is_stopped_before_its_share_of_the_budget_ends() -> None
 
 def test_both_sides_of_a_pair_are_trained_by_the_same_host() -> None:
     before = [training(OWN), training(OTHER, 5.0)]
-    mine = training(OWN, part=Part.PROOF, block=0)
-    step = next_step(situation([*before, mine], proof=PROVED))
+    trial = training(OWN, part=Part.PROOF, block=0)
+    step = next_step(situation([*before, trial], proof=PROVED))
     assert isinstance(step, Train) and (step.settings, step.block) == (OTHER, 0)
-    theirs = replace(mine, host="there")
+    theirs = replace(trial, host="there")
     step = next_step(situation([*before, theirs], proof=PROVED))
     assert isinstance(step, Train) and step.block == 1 and step.settings == OTHER
 

@@ -33,10 +33,10 @@ def test_hours_count_by_what_was_used_in_them(tmp_path: Path) -> None:
         "2026-01-01 10:00:00,DE,100\n"
         "2026-01-01T12:00:00+01:00,DE,500\n"
     )  # 11:00 in UTC, once more
-    found = of(path)
-    assert found.covers(RUN, ANCHOR)
-    assert found.of(CURVE, RUN, ANCHOR) == pytest.approx(1 * 100 + 3 * 500)
-    assert found.label == "grid.csv"
+    series = of(path)
+    assert series.covers(RUN, ANCHOR)
+    assert series.of(CURVE, RUN, ANCHOR) == pytest.approx(1 * 100 + 3 * 500)
+    assert series.label == "grid.csv"
 
 
 def test_a_price_by_the_megawatt_hour_keeps_its_currency(tmp_path: Path) -> None:
@@ -45,10 +45,10 @@ def test_a_price_by_the_megawatt_hour_keeps_its_currency(tmp_path: Path) -> None
         "time,price [EUR/MWh]\n2026-01-01T09:30:00Z,80\n2026-01-01T10:30:00Z,-20\n"
         "2026-01-01T11:30:00Z,40\n"
     )
-    found = of(path, "price")
-    assert found.unit == "EUR"
+    series = of(path, "price")
+    assert series.unit == "EUR"
     expected = 0.5 * 0.08 - 0.5 * 0.02 - 1.5 * 0.02 + 1.5 * 0.04
-    assert found.of(CURVE, RUN, ANCHOR) == pytest.approx(expected)
+    assert series.of(CURVE, RUN, ANCHOR) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_a_price_by_the_megawatt_hour_keeps_its_currency(tmp_path: Path) -> None
     [("0.31", 0.31, ""), ("0.31 EUR", 0.31, "EUR"), ("0.31 usd/kWh", 0.31, "USD")],
 )
 def test_a_number_holds_at_any_time(text: str, value: float, unit: str) -> None:
-    found = tariff(text, "price", "")
-    assert found.unit == unit and found.covers(RUN, ANCHOR)
-    assert found.of(CURVE, RUN, ANCHOR) == pytest.approx(4 * value)
+    series = tariff(text, "price", "")
+    assert series.unit == unit and series.covers(RUN, ANCHOR)
+    assert series.of(CURVE, RUN, ANCHOR) == pytest.approx(4 * value)
 
 
 def test_what_a_file_does_not_cover_is_not_guessed(tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_no_price(text: str) -> None:
 def test_the_environment_is_asked_and_the_argument_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROBE_PRICE", "0.2 EUR")
     monkeypatch.setenv("PROBE_INTENSITY", "50")
-    found = Tariffs.given(price="0.3 USD")
-    assert found.price is not None and found.price.unit == "USD"
-    assert found.intensity is not None and found.intensity.value.tolist() == [50.0]
+    tariffs = Tariffs.given(price="0.3 USD")
+    assert tariffs.price is not None and tariffs.price.unit == "USD"
+    assert tariffs.intensity is not None and tariffs.intensity.value.tolist() == [50.0]
     monkeypatch.setenv("PROBE_INTENSITY", "many")
     (said,) = Tariffs.given().problems  # a report is made all the same
     assert said.startswith("PROBE_INTENSITY: ")

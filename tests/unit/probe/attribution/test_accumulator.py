@@ -45,25 +45,25 @@ def statistics(trace, reads, lag=KNOWN, pieces=1):
     return accumulator.finish()
 
 
-def solved(trace, found):
+def solved(trace, learned):
     """(estimate, true J per phase) over the time between the first and the last update."""
-    inside = np.diff(np.clip(trace.span_s, found.begin_s, found.end_s))
+    inside = np.diff(np.clip(trace.span_s, learned.begin_s, learned.end_s))
     seconds = {j: float(inside[trace.code == j].sum()) for j in range(len(trace.names))}
-    total = found.mixed_j + float(found.direct()[0].sum())
-    return estimate(found, total, seconds), trace.truth(found.begin_s, found.end_s), total
+    total = learned.mixed_j + float(learned.direct()[0].sum())
+    return estimate(learned, total, seconds), trace.truth(learned.begin_s, learned.end_s), total
 
 
 def test_energies_close_and_intervals_hold_the_truth():
     held, wide = [], []
     for seed in range(6):
         trace, reads = scene(seed=seed)
-        found, truth, total = solved(trace, statistics(trace, reads))
-        assert float(found.energy_j.sum()) == pytest.approx(total, rel=1e-12)
-        energy = np.array([found.of(j).energy_j for j in range(len(truth))])
+        solution, truth, total = solved(trace, statistics(trace, reads))
+        assert float(solution.energy_j.sum()) == pytest.approx(total, rel=1e-12)
+        energy = np.array([solution.of(j).energy_j for j in range(len(truth))])
         assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.025
-        held += [found.of(j).low_j <= t <= found.of(j).high_j for j, t in enumerate(truth)]
-        wide += [(found.of(j).high_j - found.of(j).low_j) / 2 / truth[j] for j in (1, 2)]
-        assert found.of(1).status is found.of(2).status is Status.RESOLVED
+        held += [solution.of(j).low_j <= t <= solution.of(j).high_j for j, t in enumerate(truth)]
+        wide += [(solution.of(j).high_j - solution.of(j).low_j) / 2 / truth[j] for j in (1, 2)]
+        assert solution.of(1).status is solution.of(2).status is Status.RESOLVED
     assert np.mean(held) >= 0.9
     assert np.median(wide) < 0.05
 
@@ -80,21 +80,21 @@ def test_how_the_run_is_cut_does_not_matter(lag):
     }
     assert whole.moments.keys() == cut.moments.keys()
     assert whole.before == cut.before
-    for one, other in zip(whole.lanes, cut.lanes, strict=True):
-        assert (one.gain, one.tie) == (other.gain, other.tie)
-        assert one.response.mean_s == pytest.approx(other.response.mean_s, rel=1e-6)
-        assert np.array_equal(one.blocks.rows, other.blocks.rows)
-        assert np.allclose(one.blocks.sums, other.blocks.sums, rtol=1e-6, atol=1e-6)
+    for lane, other in zip(whole.lanes, cut.lanes, strict=True):
+        assert (lane.gain, lane.tie) == (other.gain, other.tie)
+        assert lane.response.mean_s == pytest.approx(other.response.mean_s, rel=1e-6)
+        assert np.array_equal(lane.blocks.rows, other.blocks.rows)
+        assert np.allclose(lane.blocks.sums, other.blocks.sums, rtol=1e-6, atol=1e-6)
 
 
 def test_an_unknown_lag_is_found():
     trace, reads = scene(seed=3)
-    found = statistics(trace, reads, None)
-    best, truth, _ = solved(trace, found)
-    assert 0.004 < found.lanes[0].response.tau_s < 0.012
+    learned = statistics(trace, reads, None)
+    best, truth, _ = solved(trace, learned)
+    assert 0.004 < learned.lanes[0].response.tau_s < 0.012
     energy = np.array([best.of(j).energy_j for j in range(len(truth))])
     assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.03
-    assert len(found.lanes) <= 6
+    assert len(learned.lanes) <= 6
 
 
 @pytest.mark.parametrize("lag", [KNOWN, None])
@@ -109,35 +109,35 @@ def test_a_killed_training_ends_before_its_meter(lag, seconds):
     )
     read = int(np.searchsorted(reads.time_s, seconds + 1.3))
     accumulator.feed_reads(reads.time_s[:read], reads.span_s[:read], reads.joules[:read])
-    found = accumulator.finish(seconds + 1.2)
-    assert found.lanes and found.end_s > seconds + 0.9
+    learned = accumulator.finish(seconds + 1.2)
+    assert learned.lanes and learned.end_s > seconds + 0.9
 
 
 def test_a_locked_step_is_refused_and_bounded():
     trace, reads = scene("50 ms, periodic", seed=1, skew=0.0, jitter_s=0.0)
-    found, truth, _ = solved(trace, statistics(trace, reads))
+    solution, truth, _ = solved(trace, statistics(trace, reads))
     for j, true in enumerate(truth):
-        known = found.of(j)
-        assert known.status is Status.NOT_IDENTIFIABLE and known.why == "locked"
-        least, most = bounds(found, j, 700.0)
+        phase = solution.of(j)
+        assert phase.status is Status.NOT_IDENTIFIABLE and phase.why == "locked"
+        least, most = bounds(solution, j, 700.0)
         assert least <= true <= most
-    together = found.of(*range(len(truth)))
+    together = solution.of(*range(len(truth)))
     assert together.energy_j == pytest.approx(truth.sum(), rel=1e-3)
 
 
 def test_dither_breaks_the_lock():
     world = World(dither=(10, 0.02, 110.0))
     trace, reads = scene("50 ms, periodic", seed=1, world=world, skew=0.0, jitter_s=0.0)
-    found, _, _ = solved(trace, statistics(trace, reads))
-    assert found.of(2).status is Status.RESOLVED
+    solution, _, _ = solved(trace, statistics(trace, reads))
+    assert solution.of(2).status is Status.RESOLVED
 
 
 def test_waits_of_constant_energy_do_not_fool_it():
     held = []
     for seed in range(4):
         trace, reads = scene("180 ms", seed=seed, world=World(constant_energy=True))
-        found, truth, _ = solved(trace, statistics(trace, reads))
-        held += [found.of(j).low_j <= t <= found.of(j).high_j for j, t in enumerate(truth)]
+        solution, truth, _ = solved(trace, statistics(trace, reads))
+        held += [solution.of(j).low_j <= t <= solution.of(j).high_j for j, t in enumerate(truth)]
     assert np.mean(held) >= 0.85
 
 
@@ -157,8 +157,8 @@ def test_a_phase_of_seconds_is_metered_directly():
         np.concatenate([reads.span_s, np.full(len(time), 1e-4)]),
         np.concatenate([reads.joules, joules]),
     )
-    found = accumulator.finish()
-    joules, seconds = (line[found.columns.owners.index(99)] for line in found.direct())
+    learned = accumulator.finish()
+    joules, seconds = (line[learned.columns.owners.index(99)] for line in learned.direct())
     assert seconds == pytest.approx(7.6, abs=0.4)
     assert joules == pytest.approx(300 * seconds, rel=0.02)
 
@@ -226,8 +226,8 @@ def test_blocks_go_on_where_they_were(rows):
     whole = Blocks(3)
     whole.add(table[:rows], times[:rows])
     again = Blocks.restore(*whole.full())
-    for one in (whole, again):
-        one.add(table[rows:], times[rows:])
+    for each in (whole, again):
+        each.add(table[rows:], times[rows:])
     assert np.array_equal(whole.full()[1], again.full()[1])
     assert np.allclose(whole.full()[0], again.full()[0])
 

@@ -52,14 +52,14 @@ def test_an_update_has_the_joules_of_its_own_reading(
     place = np.abs(updates.time_s[:, None] - at[None]).argmin(1)
     assert np.abs(updates.time_s - at[place]).max() < 0.005
     added = np.diff(updates.joules)
-    known = ~updates.fresh[1:]
+    usable = ~updates.fresh[1:]
     period_s = float(np.median(np.diff(at)))
-    assert added[known] == pytest.approx(value[place[1:]][known] * period_s, rel=0.003)
-    assert not added[~known].any()
+    assert added[usable] == pytest.approx(value[place[1:]][usable] * period_s, rel=0.003)
+    assert not added[~usable].any()
     # A refresh that did not come, or that was not looked at, is never made up for.
     gaps = np.diff(updates.time_s) > 1.5 * period_s
     assert updates.fresh[1:][gaps].all()
-    assert known.mean() > 0.75
+    assert usable.mean() > 0.75
     if interrupted is not None:
         later = np.flatnonzero(updates.fresh)[1:]  # the first one only begins
         assert len(later)

@@ -58,26 +58,26 @@ def streamed(time_ns, value, begin, end, code, run, *, every_s, knots=None):
 def test_pieces_come_to_the_whole(period_s: float, every_s: float) -> None:
     time_ns, value, begin, end, code = run_of(200.0, period_s=period_s, seed=1)
     run = (-S // 10, int(end[-1]) + S // 5)
-    found = streamed(time_ns, value, begin, end, code, run, every_s=every_s)
+    summary = streamed(time_ns, value, begin, end, code, run, every_s=every_s)
     knots = CounterKnots()
     knots.feed(time_ns, value, np.zeros(len(time_ns), np.int64))
     curve = knots.curve()
-    assert curve is not None and found.curve is not None and found.shares is not None
+    assert curve is not None and summary.curve is not None and summary.shares is not None
     ends = np.array(run)
     whole = float(np.diff(curve.at(ends))[0])
-    assert float(np.diff(found.curve.at(ends))[0]) == pytest.approx(whole, rel=1e-9)
-    assert found.curve.period_s == pytest.approx(curve.period_s, rel=0.02)
-    assert found.highest_w == pytest.approx(curve.highest_power_w(), rel=0.05)
-    mine = found.shares.bounded(HIGHEST_W)
+    assert float(np.diff(summary.curve.at(ends))[0]) == pytest.approx(whole, rel=1e-9)
+    assert summary.curve.period_s == pytest.approx(curve.period_s, rel=0.02)
+    assert summary.highest_w == pytest.approx(curve.highest_power_w(), rel=0.05)
+    shares = summary.shares.bounded(HIGHEST_W)
     place = int(np.searchsorted(POWERS_W, HIGHEST_W))
     theirs = split(curve, begin, end, code, run, POWERS_W[place : place + 1]).bounded(HIGHEST_W)
-    assert list(mine) == list(theirs) == [1, 2, UNATTRIBUTED]
-    assert sum(part.energy_j for part in mine.values()) == pytest.approx(whole, rel=1e-9)
+    assert list(shares) == list(theirs) == [1, 2, UNATTRIBUTED]
+    assert sum(part.energy_j for part in shares.values()) == pytest.approx(whole, rel=1e-9)
     for key, part in theirs.items():
-        assert mine[key].time_ns == part.time_ns
-        assert mine[key].energy_j == pytest.approx(part.energy_j, rel=2e-3)
-        assert mine[key].low_j == pytest.approx(part.low_j, rel=0.02, abs=0.005 * whole)
-        assert mine[key].high_j == pytest.approx(part.high_j, rel=0.02)
+        assert shares[key].time_ns == part.time_ns
+        assert shares[key].energy_j == pytest.approx(part.energy_j, rel=2e-3)
+        assert shares[key].low_j == pytest.approx(part.low_j, rel=0.02, abs=0.005 * whole)
+        assert shares[key].high_j == pytest.approx(part.high_j, rel=0.02)
 
 
 def test_a_day_stays_small() -> None:
@@ -91,22 +91,22 @@ def test_a_day_stays_small() -> None:
         summing.feed_spans(begin, begin + 6 * S, np.ones(len(begin), np.int64))
         summing.advance()
         assert len(summing._waiting.time_ns) < 100
-    found = summing.finish(24 * hour)
-    assert MOST_KNOTS / 4 < len(found.curve.time_ns) <= MOST_KNOTS
-    assert np.diff(found.curve.time_ns).max() < 200 * S  # no bin of a chart goes without
-    assert found.samples == 24 * 18_000
+    summary = summing.finish(24 * hour)
+    assert MOST_KNOTS / 4 < len(summary.curve.time_ns) <= MOST_KNOTS
+    assert np.diff(summary.curve.time_ns).max() < 200 * S  # no bin of a chart goes without
+    assert summary.samples == 24 * 18_000
     exact = 200.0 * 24 * 3600 + 100.0 * 3600 * (1 - np.cos(24.0))
-    assert float(np.diff(found.curve.at(np.array([0, 24 * hour])))[0]) == pytest.approx(
+    assert float(np.diff(summary.curve.at(np.array([0, 24 * hour])))[0]) == pytest.approx(
         exact, rel=1e-5
     )
-    assert found.shares.of[1].time_ns == 24 * 360 * 6 * S
+    assert summary.shares.of[1].time_ns == 24 * 360 * 6 * S
 
 
 def test_a_counter_that_starts_anew_is_told_once() -> None:
     time_ns, value, begin, end, code = run_of(100.0, period_s=0.1, seed=2, reset_s=50.0)
     run = (0, int(end[-1]))
-    found = streamed(time_ns, value, begin, end, code, run, every_s=5.0)
-    assert found.curve is not None and found.curve.resets == 1
+    summary = streamed(time_ns, value, begin, end, code, run, every_s=5.0)
+    assert summary.curve is not None and summary.curve.resets == 1
 
 
 def test_a_phase_of_hours_gives_up_the_shares_and_no_memory() -> None:
@@ -115,9 +115,9 @@ def test_a_phase_of_hours_gives_up_the_shares_and_no_memory() -> None:
         time_ns = np.arange(number * 3600 * S, (number + 1) * 3600 * S, S // 20)
         summing.feed_reads(time_ns, np.full(len(time_ns), 100.0), np.zeros(len(time_ns), np.int64))
         summing.advance()
-    found = summing.finish(6 * 3600 * S)
-    assert found.shares is None
-    assert float(np.diff(found.curve.at(np.array([0, 6 * 3600 * S])))[0]) == pytest.approx(2.16e6)
+    summary = summing.finish(6 * 3600 * S)
+    assert summary.shares is None
+    assert float(np.diff(summary.curve.at(np.array([0, 6 * 3600 * S])))[0]) == pytest.approx(2.16e6)
 
 
 @pytest.mark.parametrize("silence_s", [0.7, 5.0, 300.0])

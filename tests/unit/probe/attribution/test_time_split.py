@@ -20,8 +20,8 @@ S = 1_000_000_000
 
 def split(curve, begin, end, code, run, highest_w):
     """(energy by phase, the rest) for a known highest power."""
-    found = shares_of(curve, begin, end, code, run, np.array([highest_w])).bounded(highest_w)
-    return found, found.pop(UNATTRIBUTED)
+    shares = shares_of(curve, begin, end, code, run, np.array([highest_w])).bounded(highest_w)
+    return shares, shares.pop(UNATTRIBUTED)
 
 
 def truth(phases: list[tuple[float, float]], repeats: int, period_s: float):
@@ -52,29 +52,29 @@ def test_bounds_hold_the_truth_and_the_account_closes(
     repeats = max(4, math.ceil(4.0 / sum(p[0] for p in phases)))
     curve, begin, end, code, energy = truth(phases, repeats, period_s)
     run = (0, int(end[-1]) + S // 2)
-    found, rest = split(curve, begin, end, code, run, 770.0)
+    joules, rest = split(curve, begin, end, code, run, 770.0)
     total = float(np.diff(curve.at(np.array(run)))[0])
     assert math.isclose(
-        sum(p.energy_j for p in found.values()) + rest.energy_j, total, rel_tol=1e-9
+        sum(p.energy_j for p in joules.values()) + rest.energy_j, total, rel_tol=1e-9
     )
     for key, true in energy.items():
-        part = found[key]
+        part = joules[key]
         assert part.low_j <= part.energy_j <= part.high_j
         assert part.low_j - 0.15 * period_s * 770 <= true <= part.high_j + 0.15 * period_s * 770
 
 
 def test_a_phase_longer_than_the_period_is_known_well() -> None:
     curve, begin, end, code, energy = truth([(5.0, 400.0), (5.0, 100.0)], 3, 0.1)
-    found, _ = split(curve, begin, end, code, (0, int(end[-1])), 700.0)
+    joules, _ = split(curve, begin, end, code, (0, int(end[-1])), 700.0)
     for key, true in energy.items():
-        assert abs(found[key].energy_j - true) < 0.02 * true
-        assert found[key].high_j - found[key].low_j < 0.12 * true
+        assert abs(joules[key].energy_j - true) < 0.02 * true
+        assert joules[key].high_j - joules[key].low_j < 0.12 * true
 
 
 def test_a_phase_far_shorter_than_the_period_is_wide() -> None:
     curve, begin, end, code, _ = truth([(0.002, 100.0), (0.030, 400.0)], 200, 0.1)
-    found, _ = split(curve, begin, end, code, (0, int(end[-1])), 700.0)
-    small = found[1]
+    joules, _ = split(curve, begin, end, code, (0, int(end[-1])), 700.0)
+    small = joules[1]
     assert small.low_j == 0.0
     assert small.high_j > 1.3 * small.energy_j
 
@@ -82,13 +82,13 @@ def test_a_phase_far_shorter_than_the_period_is_wide() -> None:
 def test_the_rest_of_the_run_is_the_remainder() -> None:
     knots = np.arange(0, 11, dtype=np.int64) * S
     curve = EnergyCurve(knots, np.arange(0, 11) * 100.0, 0.0, 1.0)
-    found, rest = split(
+    joules, rest = split(
         curve, np.array([2 * S]), np.array([5 * S]), np.array([3]), (0, 10 * S), 300.0
     )
-    assert found[3].energy_j == 300.0
+    assert joules[3].energy_j == 300.0
     assert rest.energy_j == 700.0
     assert rest.time_ns == 7 * S
-    assert (found[3].low_j, found[3].high_j) == (300.0, 300.0)
+    assert (joules[3].low_j, joules[3].high_j) == (300.0, 300.0)
 
 
 def test_bounds_for_many_powers_are_those_of_the_formula_interval_by_interval() -> None:
@@ -98,7 +98,7 @@ def test_bounds_for_many_powers_are_those_of_the_formula_interval_by_interval() 
     borders = np.sort(rng.integers(0, 5 * S, 80))
     begin, end, code = borders[::2], borders[1::2], np.tile([1, 2], 20)
     powers = np.array([50.0, 300.0, 700.0, 5000.0])
-    found = shares_of(curve, begin, end, code, (0, 5 * S), powers)
+    shares = shares_of(curve, begin, end, code, (0, 5 * S), powers)
     rows = np.concatenate([[0], knots, [5 * S]])
     for phase in (1, 2):
         low, high = np.zeros(4), np.zeros(4)
@@ -114,5 +114,5 @@ def test_bounds_for_many_powers_are_those_of_the_formula_interval_by_interval() 
             if measured:
                 low += np.maximum(0.0, joules - powers * (length - less))
             high += np.minimum(joules, most) if measured else most
-        np.testing.assert_allclose(found.of[phase].low_j, low, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(found.of[phase].high_j, high, rtol=1e-9)
+        np.testing.assert_allclose(shares.of[phase].low_j, low, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(shares.of[phase].high_j, high, rtol=1e-9)

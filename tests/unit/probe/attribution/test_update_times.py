@@ -36,14 +36,14 @@ def dated(reads, pieces=1):
 @pytest.mark.parametrize("period_s", [0.1, 0.02])
 def test_updates_are_dated_better_than_their_brackets(period_s):
     at, reads = scene(period_s)
-    found = dated(reads)
-    error = np.abs(found.time_s[:, None] - at[None]).min(1)
-    assert len(found) > 0.9 * 30 / period_s * 0.9
+    updates = dated(reads)
+    error = np.abs(updates.time_s[:, None] - at[None]).min(1)
+    assert len(updates) > 0.9 * 30 / period_s * 0.9
     assert np.sqrt(np.mean(error**2)) < 0.0006
     # What it says of its own error is about right.
-    assert 0.4 < np.mean(found.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
-    assert (found.slack_s < 0.0065).all()
-    assert (np.diff(found.time_s) > 0).all()
+    assert 0.4 < np.mean(updates.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
+    assert (updates.slack_s < 0.0065).all()
+    assert (np.diff(updates.time_s) > 0).all()
 
 
 def test_how_reads_are_cut_does_not_matter():
@@ -55,9 +55,9 @@ def test_how_reads_are_cut_does_not_matter():
 
 def test_missed_updates_leave_the_energy_whole():
     _, reads = scene(missed=0.2)
-    found = dated(reads)
-    assert found.joules[-1] == pytest.approx(reads.joules[-1] - reads.joules[0], rel=0.02)
-    assert not found.fresh[1:].any()
+    updates = dated(reads)
+    assert updates.joules[-1] == pytest.approx(reads.joules[-1] - reads.joules[0], rel=0.02)
+    assert not updates.fresh[1:].any()
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,20 @@ def test_a_counter_about_as_fast_as_its_reads_is_not_dated(period_s, undated):
 
 def test_a_reset_is_not_energy():
     _, reads = scene(reset_s=15.0)
-    found = dated(reads)
-    assert found.fresh[1:].sum() == 1
-    assert (np.diff(found.joules) >= 0).all()
+    updates = dated(reads)
+    assert updates.fresh[1:].sum() == 1
+    assert (np.diff(updates.joules) >= 0).all()
 
 
 def test_a_counter_that_wraps_goes_on():
     time = np.arange(0, 10, 0.005)
     joules = np.floor(60 * time * 1e3) / 1e3 % 262.144
     lattice = CounterUpdateFinder(wrap_j=262.144, resolution_s=0.001)
-    found = Updates.concat([lattice.feed(time, np.full(len(time), 1e-5), joules), lattice.finish()])
-    assert found.joules[-1] == pytest.approx(600, rel=0.01)
-    assert (found.slack_s <= 0.00051).all()
+    updates = Updates.concat(
+        [lattice.feed(time, np.full(len(time), 1e-5), joules), lattice.finish()]
+    )
+    assert updates.joules[-1] == pytest.approx(600, rel=0.01)
+    assert (updates.slack_s <= 0.00051).all()
 
 
 def test_what_happens_in_a_restart_is_left_out():
@@ -120,19 +122,19 @@ def test_what_happens_in_a_restart_is_left_out():
     parts = [lattice.feed(time[:200], np.zeros(200), joules[:200])]
     lattice.interrupt()
     parts += [lattice.feed(time[200:], np.zeros(200), joules[200:] + 7e6), lattice.finish()]
-    found = Updates.concat(parts)
-    assert found.joules[-1] < 1000
-    assert found.fresh.sum() == 2  # the first one, and the first after the restart
+    updates = Updates.concat(parts)
+    assert updates.joules[-1] < 1000
+    assert updates.fresh.sum() == 2  # the first one, and the first after the restart
 
 
 def test_short_and_empty_series():
     lattice = CounterUpdateFinder()
     assert not len(lattice.finish())
     time = np.array([0.0, 0.1, 0.2, 0.21])
-    found = Updates.concat(
+    updates = Updates.concat(
         [lattice.feed(time, np.zeros(4), np.array([1.0, 1.0, 1.0, 2.0])), lattice.finish()]
     )
-    assert found.time_s.tolist() == pytest.approx([0.205])
+    assert updates.time_s.tolist() == pytest.approx([0.205])
 
 
 def coasting(seconds=60.0, begin_s=0.0, seed=3, swing_s=0.0002):
@@ -159,32 +161,32 @@ def test_updates_between_reads_are_dated_by_the_lattice(begin_s):
     """Also where the reading begins in the midst of it."""
     at, times, joules = coasting(begin_s=begin_s)
     lattice = CounterUpdateFinder()
-    found = Updates.concat(
+    updates = Updates.concat(
         [lattice.feed(times, np.full(len(times), 2e-5), joules), lattice.finish()]
     )
-    assert len(found) >= len(at) - 4
-    error = np.abs(found.time_s[:, None] - at[None]).min(1)
+    assert len(updates) >= len(at) - 4
+    error = np.abs(updates.time_s[:, None] - at[None]).min(1)
     assert np.sqrt(np.mean(error**2)) < 0.0006 and error.max() < 0.0025
-    assert 0.4 < np.mean(found.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
-    assert (found.slack_s < 0.0026).all()
-    assert np.diff(found.joules) == pytest.approx(7.0)
+    assert 0.4 < np.mean(updates.sigma_s) / np.sqrt(np.mean(error**2)) < 2.5
+    assert (updates.slack_s < 0.0026).all()
+    assert np.diff(updates.joules) == pytest.approx(7.0)
 
 
 def test_a_lattice_that_swings_dates_only_what_was_caught():
     _, times, joules = coasting(swing_s=0.006)
     lattice = CounterUpdateFinder()
-    found = Updates.concat(
+    updates = Updates.concat(
         [lattice.feed(times, np.full(len(times), 2e-5), joules), lattice.finish()]
     )
-    assert len(found) < 300
-    assert found.joules[-1] == pytest.approx(joules[-1] - joules[1], abs=30)
+    assert len(updates) < 300
+    assert updates.joules[-1] == pytest.approx(joules[-1] - joules[1], abs=30)
 
 
 def test_the_curve_sets_updates_that_were_not_caught_evenly_between():
     at, times, joules = coasting()
-    found = from_counter((times * 1e9).astype(np.int64), joules, np.zeros(len(times), np.int64))
-    assert found is not None
-    error = np.abs(found.time_ns[:, None] / 1e9 - at[None]).min(1)
+    updates = from_counter((times * 1e9).astype(np.int64), joules, np.zeros(len(times), np.int64))
+    assert updates is not None
+    error = np.abs(updates.time_ns[:, None] / 1e9 - at[None]).min(1)
     assert error.max() < 0.0035
-    assert found.slack_ns < 2.6e6
-    assert found.period_s == pytest.approx(0.1003, rel=0.01)
+    assert updates.slack_ns < 2.6e6
+    assert updates.period_s == pytest.approx(0.1003, rel=0.01)

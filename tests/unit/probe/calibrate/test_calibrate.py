@@ -69,7 +69,7 @@ def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
     rig.gpu(0).lag_ns = 12_000_000
     rig.load()
     record = tmp_path / "reads.npz"
-    found = measure(rig.uuid(0), RigLoad(rig), 12.0, seed=3, record=record)
+    measured = measure(rig.uuid(0), RigLoad(rig), 12.0, seed=3, record=record)
     with np.load(record) as kept:
         assert len(kept["edge_s"]) == len(kept["busy"]) > 50
         # The counter's own joules over the wave, from what was kept of it.
@@ -77,19 +77,19 @@ def test_the_lag_of_the_counter_is_found_and_then_used(tmp_path: Path) -> None:
         counted = np.diff(np.interp([begin_s, end_s], kept["counter_s"], kept["counter_j"]))[0]
         assert 90 * 12 < counted < 500 * 13
         assert len(kept["instant_mw"]) == len(kept["read_s"]) > 1000
-    assert found.lag_s == pytest.approx(0.012, abs=0.0025), found
-    assert abs(found.delay_s) < 0.0025
-    assert found.counter_period_s == pytest.approx(0.1, rel=0.01)
-    assert found.counter_read_s < 0.002
-    assert found.instant_window_s in (0.02, 0.025, 0.05) and found.average_window_s == 1.0
-    assert found.instant_period_s == pytest.approx(0.1, abs=0.02)
-    assert found.fields_clock == "wall clock"
-    save(found)
+    assert measured.lag_s == pytest.approx(0.012, abs=0.0025), measured
+    assert abs(measured.delay_s) < 0.0025
+    assert measured.counter_period_s == pytest.approx(0.1, rel=0.01)
+    assert measured.counter_read_s < 0.002
+    assert measured.instant_window_s in (0.02, 0.025, 0.05) and measured.average_window_s == 1.0
+    assert measured.instant_period_s == pytest.approx(0.1, abs=0.02)
+    assert measured.fields_clock == "wall clock"
+    save(measured)
     sensor = NvmlEnergySensor(SensorContext(requests=(DeviceRequest(),)))
     (source,) = sensor.open()
     sensor.close()
-    assert source.lag_s == found.lag_s
-    assert accumulator_of(source)._response == Response.of(found.delay_s, found.lag_s)
+    assert source.lag_s == measured.lag_s
+    assert accumulator_of(source)._response == Response.of(measured.delay_s, measured.lag_s)
 
 
 def test_it_is_kept_by_card_and_void_under_another_driver(
@@ -115,10 +115,10 @@ def test_it_reads_like_a_data_sheet() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"part_s": 0.025}, {"average_s": 0.05}], ids=str)
 def test_it_prints_entries_that_the_database_takes(more: dict[str, float]) -> None:
-    known = replace(KNOWN, **more)
-    text = render(known, Path("/kept/GPU-x.json"))
+    calibration = replace(KNOWN, **more)
+    text = render(calibration, Path("/kept/GPU-x.json"))
     printed = json.loads(text[text.index("[\n") :])
-    assert printed == entries(known)
+    assert printed == entries(calibration)
     counter, power = (card_of(entry) for entry in printed)
     assert counter.quantities == ("energy",) and counter.driver == "570"
     assert counter.window_s == (more.get("part_s") or more.get("average_s"))

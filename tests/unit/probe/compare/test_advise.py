@@ -28,7 +28,7 @@ def report(
 
 
 def test_most_joules_first_and_never_more_than_was_used() -> None:
-    found = of_report(
+    advised = of_report(
         report(
             row("data", 3.0, 200.0),
             row("communication", 1.0, 300.0),
@@ -37,45 +37,47 @@ def test_most_joules_first_and_never_more_than_was_used() -> None:
             row("other", 0.01, 1.0),
         )
     )
-    told = [(one.what, one.at_most_j, one.at_most_s) for one in found.advice]
-    assert [what for what, _, _ in told] == ["exposed communication", "data wait", "evaluation"]
-    assert told[0][1] == 330.0000000000001 or abs(told[0][1] - 330.0) < 1e-9
-    assert told[2][1] == 90.0  # refused: what it can have used at most
-    assert "1. exposed communication: at most 330 J and 1.00 s (33.0 % of the run)" in advice(found)
+    savings = [(each.what, each.at_most_j, each.at_most_s) for each in advised.advice]
+    assert [what for what, _, _ in savings] == ["exposed communication", "data wait", "evaluation"]
+    assert savings[0][1] == 330.0000000000001 or abs(savings[0][1] - 330.0) < 1e-9
+    assert savings[2][1] == 90.0  # refused: what it can have used at most
+    assert "1. exposed communication: at most 330 J and 1.00 s (33.0 % of the run)" in advice(
+        advised
+    )
 
 
 def test_a_bound_is_no_more_than_all() -> None:
-    (one,) = of_report(report(row("data", 9.0, 990.0))).advice
-    assert one.at_most_j == 1000.0
+    (advice,) = of_report(report(row("data", 9.0, 990.0))).advice
+    assert advice.at_most_j == 1000.0
 
 
 def test_two_cards_wait_at_the_same_time() -> None:
     rows = (row("data", 3.0, 100.0), row("data", 2.9, 90.0, device="gpu1"))
-    (one,) = of_report(report(*rows)).advice
-    assert (one.at_most_s, round(one.at_most_j)) == (3.0, 209)
+    (advice,) = of_report(report(*rows)).advice
+    assert (advice.at_most_s, round(advice.at_most_j)) == (3.0, 209)
 
 
 def test_memory_left_over_makes_room_for_more() -> None:
     rows = (row("recompute", 2.0, 150.0), row("optimizer", 1.0, 80.0))
     assert of_report(report(*rows)).advice == ()
-    found = of_report(report(*rows), 20e9, 80e9).advice
-    assert [one.what for one in found] == ["recomputation", "what every step costs"]
-    assert found[0].memory_bytes == 80e9
+    advised = of_report(report(*rows), 20e9, 80e9).advice
+    assert [each.what for each in advised] == ["recomputation", "what every step costs"]
+    assert advised[0].memory_bytes == 80e9
     assert "18.6 of 74.5 GiB used" in advice(of_report(report(*rows), 20e9, 80e9))
     assert of_report(report(*rows), 70e9, 80e9).advice == ()
 
 
 def test_without_a_meter_time_ranks() -> None:
     modelled = {"provenance": Provenance.MODELLED}
-    found = of_report(
+    advised = of_report(
         report(row("data", 1.0, 9.0, **modelled), row("eval", 2.0, 1.0, **modelled), joules=None)
     )
-    assert found.ranked_by == "time"
-    assert [(one.what, one.at_most_j) for one in found.advice] == [
+    assert advised.ranked_by == "time"
+    assert [(each.what, each.at_most_j) for each in advised.advice] == [
         ("evaluation", None),
         ("data wait", None),
     ]
-    assert "J" not in advice(found).replace("JSON", "")
+    assert "J" not in advice(advised).replace("JSON", "")
 
 
 def test_a_power_cap_is_named_and_not_bounded() -> None:

@@ -46,11 +46,13 @@ def test_cells_add_up_to_the_total_and_progress_and_cost_to_each(
     base, other = trial(a, b), trial(c, d)
     layout = Layout.of([base, other], kinds.PhaseClasses.of_base([base]))
     for row_of, total in ((time_row, lambda t: t.time_s), (energy_row, lambda t: t.energy_j)):
-        found = differences(row_of(base, layout), row_of(other, layout))
+        changes = differences(row_of(base, layout), row_of(other, layout))
         scale = max(1.0, total(base), total(other))
-        assert found[GAIN, -1] == pytest.approx(total(base) - total(other), abs=1e-9 * scale)
-        assert found[GAIN, :-1].sum() == pytest.approx(found[GAIN, -1], abs=1e-9 * scale)
-        assert np.allclose(found[PROGRESS] + found[COST], found[GAIN], rtol=0, atol=1e-9 * scale)
+        assert changes[GAIN, -1] == pytest.approx(total(base) - total(other), abs=1e-9 * scale)
+        assert changes[GAIN, :-1].sum() == pytest.approx(changes[GAIN, -1], abs=1e-9 * scale)
+        assert np.allclose(
+            changes[PROGRESS] + changes[COST], changes[GAIN], rtol=0, atol=1e-9 * scale
+        )
 
 
 def test_the_papers_26_percent() -> None:
@@ -58,10 +60,10 @@ def test_the_papers_26_percent() -> None:
     base = trial(Stage(0, {}), Stage(1000.0, {"forward": Use(1000.0, 1000.0)}))
     other = trial(Stage(0, {}), Stage(940.0, {"forward": Use(940 * 0.785, 940 * 0.785)}))
     layout = Layout.of([base, other], kinds.PhaseClasses.of_base([base]))
-    found = differences(energy_row(base, layout), energy_row(other, layout))[:, -1]
-    assert found[GAIN] / 1000 == pytest.approx(1 - 0.94 * 0.785)  # 26.2 %
-    assert found[PROGRESS] == pytest.approx(60 * (1 + 0.785) / 2)
-    assert found[COST] == pytest.approx(0.215 * (1000 + 940) / 2)
+    changes = differences(energy_row(base, layout), energy_row(other, layout))[:, -1]
+    assert changes[GAIN] / 1000 == pytest.approx(1 - 0.94 * 0.785)  # 26.2 %
+    assert changes[PROGRESS] == pytest.approx(60 * (1 + 0.785) / 2)
+    assert changes[COST] == pytest.approx(0.215 * (1000 + 940) / 2)
 
 
 def test_fewer_samples_are_no_cheaper_samples() -> None:
@@ -69,17 +71,17 @@ def test_fewer_samples_are_no_cheaper_samples() -> None:
     fewer = {"forward": Use(9.0, 90.0), "unattributed": Use(5.0, 50.0)}
     base, other = trial(Stage(100, uses), Stage(0, {})), trial(Stage(90, fewer), Stage(0, {}))
     layout = Layout.of([base, other], kinds.PhaseClasses.of_base([base]))
-    found = differences(energy_row(base, layout), energy_row(other, layout))
-    assert np.allclose(found[COST], 0, atol=1e-12)
-    assert found[PROGRESS, -1] == pytest.approx(10.0)
+    changes = differences(energy_row(base, layout), energy_row(other, layout))
+    assert np.allclose(changes[COST], 0, atol=1e-12)
+    assert changes[PROGRESS, -1] == pytest.approx(10.0)
 
 
 def test_a_stage_that_one_run_never_had_is_progress() -> None:
     base = trial(Stage(50, {"forward": Use(5.0, 50.0)}), Stage(50, {"forward": Use(5.0, 50.0)}))
     other = trial(Stage(100, {"forward": Use(10.0, 100.0)}), Stage(0, {}))
     layout = Layout.of([base, other], kinds.PhaseClasses.of_base([base]))
-    found = differences(energy_row(base, layout), energy_row(other, layout))
-    assert np.allclose(found[COST], 0, atol=1e-12) and np.allclose(found[:, -1], 0, atol=1e-12)
+    changes = differences(energy_row(base, layout), energy_row(other, layout))
+    assert np.allclose(changes[COST], 0, atol=1e-12) and np.allclose(changes[:, -1], 0, atol=1e-12)
 
 
 def test_what_one_run_refuses_is_told_apart_in_none() -> None:
@@ -90,9 +92,9 @@ def test_what_one_run_refuses_is_told_apart_in_none() -> None:
     )
     layout = Layout.of([base, other], kinds.PhaseClasses.of_base([base]))
     place = layout.cells.index((EARLY, kinds.UNIDENTIFIED))
-    found = differences(energy_row(base, layout), energy_row(other, layout))
-    assert found[GAIN, place] == pytest.approx(5.0 - 4.0)
-    assert found[GAIN, layout.cells.index((EARLY, kinds.WAITING))] == 0.0
+    changes = differences(energy_row(base, layout), energy_row(other, layout))
+    assert changes[GAIN, place] == pytest.approx(5.0 - 4.0)
+    assert changes[GAIN, layout.cells.index((EARLY, kinds.WAITING))] == 0.0
     seconds = differences(time_row(base, layout), time_row(other, layout))
     assert seconds[GAIN, place] == 0.0
     assert layout.phases_in((EARLY, kinds.WAITING), [base, other]) == (

@@ -12,13 +12,13 @@ from probe.compare.fail_if import Outcome, judged, limit_of
 from probe.compare.gain import EnergyGain
 from probe.compare.model import Comparison
 from probe.errors import UsageError
-from tests.contract.test_comparisons import found
+from tests.contract.test_comparisons import comparison_of
 
 
 def with_gain(gain: float, low: float | None, high: float | None) -> Comparison:
     """A comparison whose energy, 100 J before, falls by so much."""
     energy = EnergyGain(gain=gain, interval=(low, high), base=100.0, other=100.0 - gain)
-    return replace(found().comparisons[0], energy_j=energy)
+    return replace(comparison_of().comparisons[0], energy_j=energy)
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_the_whole_interval_decides(
 
 
 def test_what_cannot_be_known_is_no_evidence_with_the_reason() -> None:
-    unmeasured = found(kind="no meter").comparisons[0]
+    unmeasured = comparison_of(kind="no meter").comparisons[0]
     judgement = judged(limit_of("energy > 0 %"), unmeasured)
     assert judgement.outcome is Outcome.NO_EVIDENCE and "not known" in judgement.line()
-    modelled = found(kind="modelled").comparisons[0]
+    modelled = comparison_of(kind="modelled").comparisons[0]
     judgement = judged(limit_of("energy > -99 %"), modelled)
     assert judgement.outcome is Outcome.NO_EVIDENCE and "modelled" in judgement.line()
     unlike = replace(
@@ -57,7 +57,7 @@ def test_what_cannot_be_known_is_no_evidence_with_the_reason() -> None:
 
 
 def test_quantities_are_those_of_the_comparison() -> None:
-    comparison = found().comparisons[0]
+    comparison = comparison_of().comparisons[0]
     for text, gain, base in (
         ("time > 1%", comparison.time_s.gain, comparison.time_s.base),
         ("memory > 1 %", comparison.memory_bytes.gain, comparison.memory_bytes.base),
@@ -85,7 +85,7 @@ def test_other_words_are_refused(text: str) -> None:
 
 def test_a_phase_that_is_not_there_is_refused_by_name() -> None:
     with pytest.raises(UsageError, match=r"no phase 'colour': there are .*forward"):
-        judged(limit_of("colour energy > 3 %"), found().comparisons[0])
+        judged(limit_of("colour energy > 3 %"), comparison_of().comparisons[0])
 
 
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
             main(["compare", "a", "b", *words])
         return int(end.value.code or 0)
 
-    report = replace(found(), comparisons=[with_gain(-5.0, -6.0, -4.0)])
+    report = replace(comparison_of(), comparisons=[with_gain(-5.0, -6.0, -4.0)])
     monkeypatch.setattr("probe.compare.compare", lambda *_, **__: report)
     monkeypatch.setattr("probe.store.runs.find_side", lambda *_: [])
     assert code("--fail-if", "energy > 3 %") == 3

@@ -101,31 +101,33 @@ def test_the_score_by_hand() -> None:
 
 def test_intervals_are_those_of_scipy() -> None:
     rng = np.random.default_rng(3)
-    one = group("one", {"time": rng.normal(10, 1, 5)})
+    first = group("one", {"time": rng.normal(10, 1, 5)})
     two = group("two", {"time": rng.normal(11, 3, 7)})
-    known = intervals.mean(one, "time")
-    wanted = stats.t.interval(0.95, 4, column(one, "time").mean(), stats.sem(column(one, "time")))
-    assert known is not None and known.interval == pytest.approx(wanted)
-    found = intervals.difference(one, two, "time")
-    welch = stats.ttest_ind(column(one, "time"), column(two, "time"), equal_var=False)
-    assert found is not None
-    assert found.interval == pytest.approx(tuple(welch.confidence_interval(0.95)))
+    expected = intervals.mean(first, "time")
+    wanted = stats.t.interval(
+        0.95, 4, column(first, "time").mean(), stats.sem(column(first, "time"))
+    )
+    assert expected is not None and expected.interval == pytest.approx(wanted)
+    gap = intervals.difference(first, two, "time")
+    welch = stats.ttest_ind(column(first, "time"), column(two, "time"), equal_var=False)
+    assert gap is not None
+    assert gap.interval == pytest.approx(tuple(welch.confidence_interval(0.95)))
     paired = [
-        group(each.name, {"time": column(each, "time")[:5]}, blocks=True) for each in (one, two)
+        group(each.name, {"time": column(each, "time")[:5]}, blocks=True) for each in (first, two)
     ]
-    found = intervals.difference(paired[0], paired[1], "time")
+    gap = intervals.difference(paired[0], paired[1], "time")
     related = stats.ttest_rel(column(paired[0], "time"), column(paired[1], "time"))
-    assert found is not None
-    assert found.interval == pytest.approx(tuple(related.confidence_interval(0.95)))
+    assert gap is not None
+    assert gap.interval == pytest.approx(tuple(related.confidence_interval(0.95)))
 
 
 def test_pairs_are_found_by_their_block_in_any_order() -> None:
     values = {"time": [10.0, 20.0, 30.0]}
     base = group("base", values, blocks=True)
     other = Group("other", group("other", {"time": [11.0, 21.5, 31.2]}, blocks=True).runs[::-1])
-    found = intervals.difference(other, base, "time")
+    gap = intervals.difference(other, base, "time")
     wanted = stats.ttest_1samp([1.0, 1.5, 1.2], 0.0).confidence_interval(0.95)
-    assert found is not None and found.interval == pytest.approx(tuple(wanted))
+    assert gap is not None and gap.interval == pytest.approx(tuple(wanted))
 
 
 SIMULATIONS = 1500
@@ -353,10 +355,10 @@ def test_the_norm_of_the_gradient_is_freed_of_noise() -> None:
         "grad_variance": (times, np.full(20, sigma2)),
         "k": (times, np.full(20, float(k))),
     }
-    found = gradient(logged, ranks)
-    assert found["gradient_norm"] == pytest.approx(truth, rel=0.15)
+    estimated = gradient(logged, ranks)
+    assert estimated["gradient_norm"] == pytest.approx(truth, rel=0.15)
     assert np.linalg.norm(steps, axis=1).mean() > 1.3 * truth  # what the noise would make of it
-    assert found["gradient_variance"] == sigma2
+    assert estimated["gradient_variance"] == sigma2
     assert gradient({"grad_norm": logged["grad_norm"]}, ranks) == {}
 
 
@@ -440,10 +442,10 @@ def every_kind(name: str, more: Sequence[Limit] = ()) -> ObjectiveReport:
 
 
 def test_the_text_names_every_state_and_no_unknown_is_a_zero() -> None:
-    told = render(every_kind("kind"), 120)
-    assert "not met" in told and "cannot be said" in told and "breaks a constraint" in told
-    assert not any(word in told for word in ("None", "nan", "inf"))
-    assert max(map(len, told.splitlines())) <= 120
+    text = render(every_kind("kind"), 120)
+    assert "not met" in text and "cannot be said" in text and "breaks a constraint" in text
+    assert not any(word in text for word in ("None", "nan", "inf"))
+    assert max(map(len, text.splitlines())) <= 120
 
 
 # -- what is asked for -------------------------------------------------------------------------

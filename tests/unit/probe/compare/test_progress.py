@@ -18,15 +18,15 @@ def quality(values: list[float], *, higher: bool = True) -> Quality:
 
 
 def test_samples_and_instants() -> None:
-    one = work([10, 10, 20])
-    assert one.all == 40 and one.unit == "samples"
-    assert one.when(10) == 1000 and one.when(30) == 2500
-    assert one.by(np.array([500, 1000, 2999, 9000])).tolist() == [0.0, 10.0, 20.0, 40.0]
+    counted = work([10, 10, 20])
+    assert counted.all == 40 and counted.unit == "samples"
+    assert counted.when(10) == 1000 and counted.when(30) == 2500
+    assert counted.by(np.array([500, 1000, 2999, 9000])).tolist() == [0.0, 10.0, 20.0, 40.0]
 
 
 def test_steps_where_nothing_was_logged() -> None:
-    one = Work.of(0, {}, np.array([10, 20, 30]))
-    assert (one.unit, one.all, one.when(2)) == ("steps", 3.0, 20)
+    counted = Work.of(0, {}, np.array([10, 20, 30]))
+    assert (counted.unit, counted.all, counted.when(2)) == ("steps", 3.0, 20)
     tokens = Work.of(0, {"tokens": (np.array([5]), np.array([7.0]))}, np.array([10]))
     assert (tokens.unit, tokens.all) == ("tokens", 7.0)
 
@@ -68,24 +68,28 @@ def test_values_of_every_step_are_smoothed() -> None:
         "loss": (np.arange(400) * 1000, falling),
         "samples": (np.arange(400) * 1000, np.ones(400)),
     }
-    one = Quality.of("loss", False, logged, Work.of(0, logged, np.zeros(0, np.int64)))
-    assert one is not None and len(one.values) == 381
-    reached = one.reaches(2.0, confirmed=True)
+    quality = Quality.of("loss", False, logged, Work.of(0, logged, np.zeros(0, np.int64)))
+    assert quality is not None and len(quality.values) == 381
+    reached = quality.reaches(2.0, confirmed=True)
     assert reached is not None and abs(reached - 210) < 30
 
 
 def test_evaluations_may_bear_a_prefix_and_gaps() -> None:
     logged = {"eval_loss": (np.array([1, 2, 3]), np.array([2.0, np.nan, 1.0]))}
-    one = Quality.of("loss", False, logged, work([1, 1, 1]))
-    assert one is not None and one.metric == "eval_loss" and one.values.tolist() == [2.0, 1.0]
+    quality = Quality.of("loss", False, logged, work([1, 1, 1]))
+    assert (
+        quality is not None
+        and quality.metric == "eval_loss"
+        and quality.values.tolist() == [2.0, 1.0]
+    )
     assert Quality.of("accuracy", True, logged, work([1])) is None
 
 
 def test_by_what_a_run_is_judged() -> None:
-    one = (np.array([1]), np.array([1.0]))
-    assert judged_by({"loss": one, "eval_accuracy": one}) == ("eval_accuracy", True)
-    assert judged_by({"loss": one, "samples": one}) == ("loss", False)
-    assert judged_by({"samples": one}) is None
+    column = (np.array([1]), np.array([1.0]))
+    assert judged_by({"loss": column, "eval_accuracy": column}) == ("eval_accuracy", True)
+    assert judged_by({"loss": column, "samples": column}) == ("loss", False)
+    assert judged_by({"samples": column}) is None
 
 
 @pytest.mark.parametrize("text", ["accuracy", "accuracy=0.9", ">=0.9", "a>=x", ""])

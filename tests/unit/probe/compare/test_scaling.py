@@ -28,7 +28,7 @@ def trial(
 
 
 def test_one_row_per_number_of_ranks() -> None:
-    one, two, four = scaling(
+    single, two, four = scaling(
         [],
         [
             trial(1, 100.0, 5000.0),
@@ -37,15 +37,15 @@ def test_one_row_per_number_of_ranks() -> None:
             trial(4, 50.0, 8000.0, energy=Provenance.MODELLED),
         ],
     )
-    assert [row.ranks for row in (one, two, four)] == [1, 2, 4]
-    assert (one.runs, one.throughput, one.efficiency) == (2, 10.0, 1.0)
+    assert [row.ranks for row in (single, two, four)] == [1, 2, 4]
+    assert (single.runs, single.throughput, single.efficiency) == (2, 10.0, 1.0)
     assert two.throughput == pytest.approx(1000 / 60)
     assert two.efficiency == pytest.approx(100 / 60 / 2)
     assert four.efficiency == pytest.approx(100 / 50 / 4)
-    assert one.energy_per_sample_j == pytest.approx(5.5)
+    assert single.energy_per_sample_j == pytest.approx(5.5)
     assert four.energy_per_sample_j is None  # a model's
     assert two.communication == pytest.approx(0.1)
-    assert one.communication is None and four.communication is None
+    assert single.communication is None and four.communication is None
 
 
 def test_the_base_counts_unless_the_other_side_scales_by_itself() -> None:

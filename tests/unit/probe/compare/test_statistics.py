@@ -12,23 +12,23 @@ from probe.compare.statistics import Contrast, holm, paired, unpaired
 def test_blocks_are_students_t() -> None:
     rng = np.random.default_rng(0)
     base, other = rng.normal(10, 1, 6), rng.normal(9, 1, 6)
-    found = paired((base - other)[:, None])
-    known = stats.ttest_rel(base, other)
-    assert found.p_values()[0] == pytest.approx(known.pvalue, rel=1e-12)
-    low, high = known.confidence_interval()
-    assert found.value[0] - found.half()[0] == pytest.approx(low, rel=1e-12)
-    assert found.value[0] + found.half()[0] == pytest.approx(high, rel=1e-12)
+    tested = paired((base - other)[:, None])
+    expected = stats.ttest_rel(base, other)
+    assert tested.p_values()[0] == pytest.approx(expected.pvalue, rel=1e-12)
+    low, high = expected.confidence_interval()
+    assert tested.value[0] - tested.half()[0] == pytest.approx(low, rel=1e-12)
+    assert tested.value[0] + tested.half()[0] == pytest.approx(high, rel=1e-12)
 
 
 def test_groups_are_welchs_t() -> None:
     rng = np.random.default_rng(1)
     base, other = rng.normal(10, 1, 4), rng.normal(9, 3, 7)
-    found = unpaired(lambda i, j: np.array([base[i] - other[j]]), 4, 7)
-    known = stats.ttest_ind(base, other, equal_var=False)
-    assert found.p_values()[0] == pytest.approx(known.pvalue, rel=1e-9)
-    low, high = known.confidence_interval()
-    assert found.value[0] - found.half()[0] == pytest.approx(low, rel=1e-9)
-    assert found.value[0] + found.half()[0] == pytest.approx(high, rel=1e-9)
+    tested = unpaired(lambda i, j: np.array([base[i] - other[j]]), 4, 7)
+    expected = stats.ttest_ind(base, other, equal_var=False)
+    assert tested.p_values()[0] == pytest.approx(expected.pvalue, rel=1e-9)
+    low, high = expected.confidence_interval()
+    assert tested.value[0] - tested.half()[0] == pytest.approx(low, rel=1e-9)
+    assert tested.value[0] + tested.half()[0] == pytest.approx(high, rel=1e-9)
 
 
 def test_a_product_of_two_groups_has_the_error_that_resampling_shows() -> None:
@@ -43,15 +43,15 @@ def test_a_product_of_two_groups_has_the_error_that_resampling_shows() -> None:
         return unpaired(lambda i, j: np.array([(s_b[i] - s_o[j]) * (c_b[i] + c_o[j]) / 2]), n, n)
 
     many = [mean(20) for _ in range(400)]
-    spread = np.std([one.value[0] for one in many])
-    assert np.mean([one.errors()[0] for one in many]) == pytest.approx(spread, rel=0.1)
+    spread = np.std([each.value[0] for each in many])
+    assert np.mean([each.errors()[0] for each in many]) == pytest.approx(spread, rel=0.1)
 
 
 def test_one_run_a_side_says_nothing() -> None:
-    found = paired(np.array([[5.0, 1.0]]))
-    assert found.half().tolist() == [math.inf, math.inf]
-    assert found.p_values().tolist() == [1.0, 1.0]
-    assert found.ratio(1, 0) is None
+    tested = paired(np.array([[5.0, 1.0]]))
+    assert tested.half().tolist() == [math.inf, math.inf]
+    assert tested.p_values().tolist() == [1.0, 1.0]
+    assert tested.ratio(1, 0) is None
     lonely = unpaired(lambda i, j: np.array([float(i)]), 4, 1)
     assert lonely.p_values().tolist() == [1.0]
 
@@ -91,7 +91,7 @@ def test_holms_own_order() -> None:
 def test_bootstrap_from_ten_blocks_on() -> None:
     rng = np.random.default_rng(5)
     values = rng.normal(1, 1, (10, 1))
-    found = paired(values).bootstrap(0)
-    assert found is not None and found[0] < values.mean() < found[1]
-    assert paired(values).bootstrap(0) == found  # the same every time
+    resampled = paired(values).bootstrap(0)
+    assert resampled is not None and resampled[0] < values.mean() < resampled[1]
+    assert paired(values).bootstrap(0) == resampled  # the same every time
     assert paired(values[:9]).bootstrap(0) is None

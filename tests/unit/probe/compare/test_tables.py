@@ -52,8 +52,10 @@ def run(block: int, seconds: float, joules: float, **more: Any) -> Trial:
 
 
 def campaign(other: list[Trial], base: list[Trial] | None = None) -> Campaign:
-    mine = base or [run(i, 100.0 + (i - 1) / 10, 10_000.0 + 10 * (i - 1)) for i in range(3)]
-    return Campaign([Side("base", mine), Side("ours", other)], None, ("eval_loss", False), {}, [])
+    base_runs = base or [run(i, 100.0 + (i - 1) / 10, 10_000.0 + 10 * (i - 1)) for i in range(3)]
+    return Campaign(
+        [Side("base", base_runs), Side("ours", other)], None, ("eval_loss", False), {}, []
+    )
 
 
 def rows(tables: PaperTables) -> dict[str, Any]:
@@ -293,8 +295,8 @@ def test_scaling_of_both_sides() -> None:
     spent = 1 + 1 / 10  # the time of communication comes on top
     assert throughput.base == pytest.approx(rates([60.0, 61.0]).mean() / spent)
     efficiency = by_name["2 ranks: efficiency"]
-    one, two = rates([80.0, 81.0]), rates([42.0, 43.0]) / spent
-    assert efficiency.other == pytest.approx(100 * two.mean() / 2 / one.mean())
+    first, two = rates([80.0, 81.0]), rates([42.0, 43.0]) / spent
+    assert efficiency.other == pytest.approx(100 * two.mean() / 2 / first.mean())
     assert efficiency.interval_change[0] < efficiency.change < efficiency.interval_change[1]
     assert (efficiency.paper.base.printed, efficiency.paper.other.printed) == ("93.1", "96.2")
     assert by_name["1 rank: efficiency"].other == 100.0
@@ -323,11 +325,11 @@ def waiting(block: int, share: float) -> Trial:
 
 def test_less_communication_is_a_gain_of_communication() -> None:
     base, other = ([waiting(i, share) for i in range(3)] for share in (0.4, 0.1))
-    found = compare(Side("base", base), [Side("other", other)], Question()).comparisons[0]
-    assert found.verdict == "gain" and found.four is not None
+    comparison = compare(Side("base", base), [Side("other", other)], Question()).comparisons[0]
+    assert comparison.verdict == "gain" and comparison.four is not None
     # Of the late steps only: what an early step gains is "early", in whatever phase.
-    assert found.four["communication"] == pytest.approx(2 / 3, rel=0.01)
-    gained = {cell.class_ for cell in found.cells if cell.time_verdict == "gain"}
+    assert comparison.four["communication"] == pytest.approx(2 / 3, rel=0.01)
+    gained = {cell.class_ for cell in comparison.cells if cell.time_verdict == "gain"}
     assert gained == {"communication"}
     row = rows(of_campaign(campaign(other, base)))["communication-bound"]
     low, high = row.interval
@@ -359,9 +361,9 @@ def ablated(*techniques: str) -> list[AblationStep]:
         }
         step = compared | {"time_s": gained(660.0 - 60 * place, 600.0 - 60 * place, 6.0)}
         entries.append({"technique": technique, "step": step, "in_all": compared})
-    found = steps({"steps": entries})
-    assert found is not None
-    return list(found)
+    parsed = steps({"steps": entries})
+    assert parsed is not None
+    return list(parsed)
 
 
 def test_components_are_beside_the_papers_where_the_same_techniques_are_on() -> None:

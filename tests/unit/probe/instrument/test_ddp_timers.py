@@ -17,13 +17,13 @@ from probe.ring.layout import REDUCTIONS_WARM_UP, CommCode, Record  # noqa: E402
 
 class Ring:
     def __init__(self) -> None:
-        self.told: list[tuple[int, int, int]] = []
+        self.adding_once: list[tuple[int, int, int]] = []
 
     def write(self, kind: int, code: int, payload: int) -> None:
-        self.told.append((kind, code, payload))
+        self.adding_once.append((kind, code, payload))
 
     def number(self, code: CommCode) -> int:
-        return sum(kind == Record.COMM and one == code for kind, one, _ in self.told)
+        return sum(kind == Record.COMM and comm == code for kind, comm, _ in self.adding_once)
 
 
 class Ddp(nn.Module):
@@ -52,11 +52,11 @@ class Ddp(nn.Module):
 
 
 def steps(ring: Ring, ddp: Ddp, number: int, micros: int) -> None:
-    one = DdpTimers(ring)  # type: ignore[arg-type]
-    one.follow(ddp)
+    timers = DdpTimers(ring)  # type: ignore[arg-type]
+    timers.follow(ddp)
     for _ in range(number):
         ddp.iteration += 1
-        one.poll(micros)
+        timers.poll(micros)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_timers_after_the_warm_up() -> None:
     assert ring.number(CommCode.BUSY) == ring.number(CommCode.EXPOSED) == 20 - REDUCTIONS_WARM_UP
     assert {
         payload
-        for kind, code, payload in ring.told
+        for kind, code, payload in ring.adding_once
         if (kind, code) == (Record.COMM, CommCode.EXPOSED)
     } == {2_000_000}
 
@@ -141,16 +141,16 @@ def test_what_does_not_fit_is_scaled_up(monkeypatch: pytest.MonkeyPatch) -> None
     before = [p.detach().clone() for p in model.parameters()]
     made: list[int] = []
     ones_like = torch.ones_like
-    monkeypatch.setattr(torch, "ones_like", lambda one: made.append(1) or ones_like(one))
+    monkeypatch.setattr(torch, "ones_like", lambda tensor: made.append(1) or ones_like(tensor))
 
-    def told() -> int:
+    def adding_once() -> int:
         made.clear()
         times = iter((1000, 1100, 1350))
         monkeypatch.setattr(ddp_timers.time, "perf_counter_ns", lambda: next(times))
         return adding_ns(model)
 
-    assert told() == 150 and len(made) == 2 * 16
+    assert adding_once() == 150 and len(made) == 2 * 16
     monkeypatch.setattr(ddp_timers, "ADDED_BYTES", 8 * 4 * 70 * 70)
-    assert told() == 300 and len(made) == 2 * 8
+    assert adding_once() == 300 and len(made) == 2 * 8
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert all(p.grad is None for p in model.parameters())

@@ -433,12 +433,12 @@ class TestPatches:
     def test_the_rules_of_dynamo_do_not_grow(self, tmp_path: Path) -> None:
         import torch._dynamo.trace_rules as rules
 
-        told = []
+        lines = []
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
             with watched(tmp_path / name):
-                told.append(len(rules.SKIP_DIRS))
-        assert told[0] == told[1]
+                lines.append(len(rules.SKIP_DIRS))
+        assert lines[0] == lines[1]
 
     def test_an_internal_failure_is_one_warning(self, tmp_path: Path) -> None:
         model, optimizer = trained()
@@ -720,8 +720,8 @@ class TestDevice:
         assert set(edges["time_ns"].tolist()) <= set(marks["time_ns"].tolist())
         assert len(edges) >= 4 * 4
         memory = run.rows[kinds == Record.MEMORY]
-        found = {run.names[int(r["code"])]: int(r["payload"]) for r in memory}
-        assert found == {
+        by_name = {run.names[int(r["code"])]: int(r["payload"]) for r in memory}
+        assert by_name == {
             "allocated": 512,
             "reserved": 2048,
             "peak": 1024,

@@ -40,8 +40,8 @@ class Refuses:
     ],
 )
 def test_in_variables_attributes_lists(around: Any) -> None:
-    made, found = holds(around)
-    assert any(o is made for o in found)
+    made, optimizers = holds(around)
+    assert any(o is made for o in optimizers)
 
 
 # Not in a test: pytest's assertions ask for locals().
@@ -94,10 +94,10 @@ def test_a_debugger_keeps_its_copy() -> None:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        found = trains()
+        optimizers = trains()
     finally:
         sys.settrace(before)
-    assert found and "made" in copies[-1]
+    assert optimizers and "made" in copies[-1]
 
 
 def among_many() -> bool:

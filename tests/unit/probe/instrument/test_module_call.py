@@ -81,33 +81,33 @@ def visible(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, unt
 
 
 def test_only_the_module_that_is_listened_to() -> None:
-    one, other, heard = Net(), Net(), Heard()
-    listening = Listening(one, heard)
+    net, other, listener = Net(), Net(), Heard()
+    listening = Listening(net, listener)
     other(X)
-    assert heard.log == []
-    assert torch.equal(one(X, scale=2.0), 2 * one.forward(X))
-    assert heard.log == CALL
+    assert listener.log == []
+    assert torch.equal(net(X, scale=2.0), 2 * net.forward(X))
+    assert listener.log == CALL
     listening.remove()
-    one(X)
-    assert heard.log == CALL
+    net(X)
+    assert listener.log == CALL
     listening.remove()  # again: nothing
 
 
 def test_one_of_a_class_then_several_then_another_one() -> None:
-    nets, heard = [Net() for _ in range(3)], [Heard() for _ in range(3)]
+    nets, listeners = [Net() for _ in range(3)], [Heard() for _ in range(3)]
     listening = []
-    for number, (net, one) in enumerate(zip(nets, heard, strict=True)):
-        listening.append(Listening(net, one))
+    for number, (net, listener) in enumerate(zip(nets, listeners, strict=True)):
+        listening.append(Listening(net, listener))
         for called in nets:
             called(X)
-        assert [len(log.log) // 2 for log in heard] == [
+        assert [len(log.log) // 2 for log in listeners] == [
             max(0, number + 1 - i) for i in range(len(nets))
         ]
     listening[0].remove()
     listening[2].remove()
     for called in nets:
         called(X)
-    assert [len(one.log) // 2 for one in heard] == [3, 3, 1]
+    assert [len(listener.log) // 2 for listener in listeners] == [3, 3, 1]
     listening[1].remove()
 
 
@@ -133,11 +133,11 @@ class Machine:
 
 def test_another_module_of_a_roots_class_is_heard_when_it_is_called() -> None:
     machine, root, copied, kind = Machine(), Net(), Net(), Heard()
-    heard: list[Any] = []
+    others: list[Any] = []
 
     def hear(module: Any) -> Any:
         listener = RootListener(machine, id(module), hear)  # type: ignore[arg-type]
-        heard.append(Listening(module, listener))
+        others.append(Listening(module, listener))
         return listener
 
     of_kind = Listening(root, kind)
@@ -147,44 +147,46 @@ def test_another_module_of_a_roots_class_is_heard_when_it_is_called() -> None:
     copied(X)
     both = [("begin", id(copied)), ("end", id(copied))]
     assert machine.log == [("begin", id(root)), ("end", id(root)), *both, *both]
-    assert len(heard) == 1 and len(kind.log) == 2
+    assert len(others) == 1 and len(kind.log) == 2
     machine.open = True  # inside a root's call
     Net()(X)
-    assert len(heard) == 1
+    assert len(others) == 1
     machine.open = False
     of_root.remove()
-    heard.pop().remove()
+    others.pop().remove()
     Net()(X)  # no root is left of the class
-    assert not heard
+    assert not others
     of_kind.remove()
 
 
 def test_what_raises_ends_too() -> None:
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     net.fails = True
     with pytest.raises(ValueError, match="of the user's"):
         net(X)
     listening.remove()
-    assert heard.log == [("begin", 2), ("end", None)]
+    assert listener.log == [("begin", 2), ("end", None)]
 
 
 @pytest.mark.parametrize("first_out", [0, 1, 2])
 def test_several_of_one_module(first_out: int) -> None:
-    net, heard = Net(), [Heard() for _ in range(3)]
-    listening = [Listening(net, one) for one in heard]
+    net, listeners = Net(), [Heard() for _ in range(3)]
+    listening = [Listening(net, each) for each in listeners]
     net(X)
     listening[first_out].remove()
     net(X)
-    for one in listening:
-        one.remove()
+    for each in listening:
+        each.remove()
     net(X)
-    assert [len(one.log) // 2 for one in heard] == [1 if i == first_out else 2 for i in range(3)]
+    assert [len(each.log) // 2 for each in listeners] == [
+        1 if i == first_out else 2 for i in range(3)
+    ]
 
 
 def test_copies_of_any_kind_are_not_heard() -> None:
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     by_hand = Net.__new__(Net)
     by_hand.__dict__ = net.__dict__.copy()  # as DataParallel and others make their replicas
     by_hand._modules = {"layer": nn.Linear(2, 2)}
@@ -196,7 +198,7 @@ def test_copies_of_any_kind_are_not_heard() -> None:
         net._replicate_for_data_parallel(),
     ):
         assert torch.equal(twin(X), twin.layer(X))
-    assert heard.log == []
+    assert listener.log == []
     assert b"phases.calls" not in pickle.dumps(net)
     listening.remove()
 
@@ -213,9 +215,9 @@ def test_a_class_pickled_by_value_takes_nothing_of_ours_along(visible: None) -> 
             return super().__call__(x) + 1
 
     for kind in (Local, Own):
-        net, heard = kind(), Heard()
-        listening = Listening(net, heard)
-        told = cloudpickle.dumps((net, X))
+        net, listener = kind(), Heard()
+        listening = Listening(net, listener)
+        pickled = cloudpickle.dumps((net, X))
         listening.remove()
         done = subprocess.run(
             [
@@ -225,18 +227,18 @@ def test_a_class_pickled_by_value_takes_nothing_of_ours_along(visible: None) -> 
                 "print(net(x).tolist()); "
                 "assert not any(n.startswith('probe') for n in sys.modules)",
             ],
-            input=told,
+            input=pickled,
             capture_output=True,
             check=True,
             cwd=ROOT,
         )
         assert done.stdout.decode().strip() == str(net(X).tolist())
-        assert heard.log == []
+        assert listener.log == []
 
 
 def test_a_module_that_dies_is_not_heard_under_its_id() -> None:
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     del net  # by its last reference, not by the garbage collector: its memory may be wanted
     assert listening.module() is None
     gc.collect()
@@ -247,12 +249,12 @@ def test_a_module_that_dies_is_not_heard_under_its_id() -> None:
     listening.remove()
     other(X)
     listening_to_other.remove()
-    assert heard.log == [] and of_other.log == CALL
+    assert listener.log == [] and of_other.log == CALL
 
 
 def test_who_patched_on_top_stays() -> None:
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     ours, theirs = Net.__call__, []
 
     def patched(self: Any, *args: Any) -> Any:
@@ -264,10 +266,10 @@ def test_who_patched_on_top_stays() -> None:
         net(X)
         listening.remove()
         assert Net.__call__ is patched
-        again = Listening(net, heard)
+        again = Listening(net, listener)
         net(X)
         again.remove()
-        assert Net.__call__ is patched and len(theirs) == 2 and heard.log == CALL * 2
+        assert Net.__call__ is patched and len(theirs) == 2 and listener.log == CALL * 2
     finally:
         del Net.__call__
 
@@ -281,25 +283,25 @@ def test_a_class_with_a_call_of_its_own_and_one_below_it() -> None:
         pass
 
     for kind in (Own, Below):
-        net, other, heard, base = kind(), Own(), Heard(), Heard()
+        net, other, listener, base = kind(), Own(), Heard(), Heard()
         of_base = Listening(other, base)
-        listening = Listening(net, heard)
+        listening = Listening(net, listener)
         assert torch.equal(net(X), net.forward(X) + 1)
         of_base.remove()
         assert torch.equal(net(X), net.forward(X) + 1)
         listening.remove()
-        assert heard.log == CALL * 2 and base.log == []
+        assert listener.log == CALL * 2 and base.log == []
         assert "__call__" in vars(Own) and "__call__" not in vars(Below)
 
 
 def test_tracers_that_replace_the_call_of_all_modules_see_it() -> None:
-    net, heard = nn.Sequential(nn.Sequential(Net()), nn.ReLU()), Heard()
+    net, listener = nn.Sequential(nn.Sequential(Net()), nn.ReLU()), Heard()
 
     class Tracer(torch.fx.Tracer):
         def is_leaf_module(self, _module: Any, name: str) -> bool:
             return name in ("0", "1")  # the first is of the class that is listened to
 
-    listening = Listening(net, heard)
+    listening = Listening(net, listener)
     graph = Tracer().trace(net)
     assert [str(node.target) for node in graph.nodes if node.op == "call_module"] == ["0", "1"]
     listening.remove()
@@ -322,36 +324,36 @@ def test_a_class_that_lets_nothing_be_set() -> None:
 
 @pytest.mark.parametrize("before", [False, True])
 def test_dynamo_sees_the_original(before: bool, untraced: None) -> None:
-    net, heard = Net(), Heard()
+    net, listener = Net(), Heard()
     translator = symbolic_convert.InstructionTranslator.__init__
     net.register_forward_hook(lambda *_: None)  # without one dynamo goes to the forward at once
     compiled = torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
-    listening = Listening(net, heard)
+    listening = Listening(net, listener)
     assert isinstance(vars(Net)["__call__"], CallWrapper)
     net(X)
-    assert heard.log == CALL
+    assert listener.log == CALL
     step = (
         compiled if before else torch.compile(lambda x: net(x) * 2, fullgraph=True, backend="eager")
     )
     with torch._dynamo.config.patch(error_on_recompile=True):
         for _ in range(3):
             assert torch.equal(step(X), net.forward(X) * 2)
-    assert heard.log == CALL
+    assert listener.log == CALL
     assert not isinstance(vars(Net)["__call__"], CallWrapper)
     net(X)
-    assert heard.log == CALL * 2
+    assert listener.log == CALL * 2
     listening.remove()
     assert symbolic_convert.InstructionTranslator.__init__ is translator
 
 
 def test_a_training_that_compiles_nothing_stays_compiled(untraced: None) -> None:
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     optimizer = torch.optim.Adam(net.parameters())  # some of it is disabled in dynamo, by contexts
     for _ in range(2):
         net(X).sum().backward()
         optimizer.step()
-    assert isinstance(vars(Net)["__call__"], CallWrapper) and heard.log == CALL * 2
+    assert isinstance(vars(Net)["__call__"], CallWrapper) and listener.log == CALL * 2
     listening.remove()
 
 
@@ -368,12 +370,12 @@ def test_where_frames_were_traced_before_it_is_visible_at_once(
     untraced: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convert_frame, "FRAME_COUNTER", 1)
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     assert not isinstance(vars(Net)["__call__"], CallWrapper)
     net(X)
     listening.remove()
-    assert heard.log == CALL
+    assert listener.log == CALL
 
 
 def test_what_cannot_be_made_visible_does_not_raise_into_a_compile(untraced: None) -> None:
@@ -393,8 +395,8 @@ def test_what_cannot_be_made_visible_does_not_raise_into_a_compile(untraced: Non
 
 
 def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
-    net, heard = Net(), Heard()
-    listening = Listening(net, heard)
+    net, listener = Net(), Heard()
+    listening = Listening(net, listener)
     ours = Net.__call__
 
     def patched(self: Any, *args: Any) -> Any:
@@ -406,7 +408,7 @@ def test_who_patched_on_top_before_dynamo_traces_stays(untraced: None) -> None:
         assert torch.equal(step(X), 2 * X) and Net.__call__ is patched
         assert torch.equal(net(X), net.forward(X) + 1)
         listening.remove()
-        assert Net.__call__ is patched and heard.log == CALL
+        assert Net.__call__ is patched and listener.log == CALL
     finally:
         del Net.__call__
 

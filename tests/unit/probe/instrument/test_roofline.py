@@ -197,9 +197,9 @@ def test_rates_that_cannot_be_kept_are_measured_all_the_same(
 
 def test_measuring_draws_nothing_random_and_takes_a_moment() -> None:
     before = torch.get_rng_state()
-    found = rates.ridge("cpu", torch.float32)
+    peak_rates = rates.ridge("cpu", torch.float32)
     assert torch.equal(before, torch.get_rng_state())
-    assert 1e8 < found.flops_per_s < 1e15 and 1e8 < found.bytes_per_s < 1e13
+    assert 1e8 < peak_rates.flops_per_s < 1e15 and 1e8 < peak_rates.bytes_per_s < 1e13
 
 
 # -- inside a training -------------------------------------------------------------------------

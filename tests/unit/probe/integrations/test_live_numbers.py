@@ -49,8 +49,8 @@ def test_samples_where_tokens_are_unknown(monkeypatch: pytest.MonkeyPatch) -> No
     for tick in range(1, 11):
         monkeypatch.setattr(live_numbers.time, "monotonic_ns", lambda tick=tick: tick * S)
         numbers.count("sample", 4)
-        found = numbers.of(page(200.0 * tick, float(tick)))
-    assert found["phasewatt/j_per_sample"] == pytest.approx(50.0)
+        shown = numbers.of(page(200.0 * tick, float(tick)))
+    assert shown["phasewatt/j_per_sample"] == pytest.approx(50.0)
 
 
 def test_a_share_is_of_the_device_s_energy() -> None:
@@ -60,8 +60,8 @@ def test_a_share_is_of_the_device_s_energy() -> None:
         LivePhase("optimizer", "gpu0", 0.0),  # cannot be told
         LivePhase("forward", "cpu", 9.0, 9.0, 8.0, 10.0, "resolved"),
     )
-    found = LiveNumbers().of(page(2000.0, 1.0, phases=phases))
-    assert {k: v for k, v in found.items() if "share" in k} == {"phasewatt/share/forward": 0.3}
+    shown = LiveNumbers().of(page(2000.0, 1.0, phases=phases))
+    assert {k: v for k, v in shown.items() if "share" in k} == {"phasewatt/share/forward": 0.3}
 
 
 def test_a_count_between_two_steps_and_while_none_is_taken() -> None:

@@ -72,14 +72,14 @@ def portions(trace, reads, begin_s, end_s, portion_s=0.9):
     """(spans, samples) as the recorder would meet them."""
     for until in np.arange(begin_s + portion_s, end_s + portion_s, portion_s):
         since = until - portion_s
-        mine = (trace.span_s[1:] > since) & (trace.span_s[1:] <= min(until, end_s))
-        number = int(mine.sum())
+        within = (trace.span_s[1:] > since) & (trace.span_s[1:] <= min(until, end_s))
+        number = int(within.sum())
         none = np.zeros(number, np.int64)
         yield (
             SpanTable(
-                (trace.span_s[:-1][mine] * 1e9).astype(np.int64),
-                (trace.span_s[1:][mine] * 1e9).astype(np.int64),
-                CODES[trace.code[mine]].astype(int),
+                (trace.span_s[:-1][within] * 1e9).astype(np.int64),
+                (trace.span_s[1:][within] * 1e9).astype(np.int64),
+                CODES[trace.code[within]].astype(int),
                 none,
                 none,
                 none.astype(bool),
@@ -124,10 +124,12 @@ def energies(statistics: Statistics, trace) -> tuple[np.ndarray, np.ndarray]:
     inside = np.diff(np.clip(trace.span_s, statistics.begin_s, statistics.end_s))
     seconds = {int(CODES[j]): float(inside[trace.code == j].sum()) for j in range(5)}
     truth = trace.truth(statistics.begin_s, statistics.end_s)
-    found = estimate(statistics, float(truth.sum()), seconds)
-    assert found is not None
-    known = [found.of(int(code)) for code in CODES]
-    return np.array([k.energy_j for k in known]), np.array([k.high_j - k.low_j for k in known]) / 2
+    estimated = estimate(statistics, float(truth.sum()), seconds)
+    assert estimated is not None
+    phases = [estimated.of(int(code)) for code in CODES]
+    return np.array([k.energy_j for k in phases]), np.array(
+        [k.high_j - k.low_j for k in phases]
+    ) / 2
 
 
 def test_what_is_sealed_is_what_the_raw_data_say(scene, tmp_path: Path) -> None:
@@ -147,8 +149,8 @@ def test_what_is_sealed_is_what_the_raw_data_say(scene, tmp_path: Path) -> None:
     batch = Accumulator(begin_s=0.0)
     batch.feed_spans(Spans(trace.span_s[:-1], trace.span_s[1:], CODES[trace.code].astype(int)))
     batch.feed_reads(reads.time_s, reads.span_s, reads.joules)
-    (one, half), (other, _) = energies(streamed, trace), energies(batch.finish(60.0), trace)
-    assert (np.abs(one - other) <= 0.05 * half).all()
+    (streamed_j, half), (other, _) = energies(streamed, trace), energies(batch.finish(60.0), trace)
+    assert (np.abs(streamed_j - other) <= 0.05 * half).all()
 
 
 def test_statistics_survive_as_arrays(scene) -> None:
@@ -160,11 +162,11 @@ def test_statistics_survive_as_arrays(scene) -> None:
     after, about = from_arrays(to_arrays(before, rank=3))
     assert about == {"rank": 3}
     assert after.columns == before.columns and np.array_equal(after.ledger, before.ledger)
-    for one, other in zip(before.lanes, after.lanes, strict=True):
-        assert (one.response, one.tie, one.gain) == (other.response, other.tie, other.gain)
-        assert np.array_equal(one.power_w, other.power_w)
-        assert np.array_equal(one.blur_s2, other.blur_s2)
-        for a, b in zip(one.blocks.full(), other.blocks.full(), strict=True):
+    for lane, other in zip(before.lanes, after.lanes, strict=True):
+        assert (lane.response, lane.tie, lane.gain) == (other.response, other.tie, other.gain)
+        assert np.array_equal(lane.power_w, other.power_w)
+        assert np.array_equal(lane.blur_s2, other.blur_s2)
+        for a, b in zip(lane.blocks.full(), other.blocks.full(), strict=True):
             assert np.array_equal(a, b)
     with pytest.raises(ValueError):
         from_arrays({})
@@ -178,10 +180,10 @@ def test_the_next_recorder_goes_on_with_them(scene, tmp_path: Path) -> None:
     second = begun(tmp_path)
     feed(second, portions(trace, reads, 52.0, 61.0))
     second.save([member(0)], followed(), END_NS)
-    found, about = sealed(tmp_path)
+    kept, about = sealed(tmp_path)
     assert about["resumed"]  # so that a report goes through the raw data while they are there
-    energy, _ = energies(found, trace)
-    truth = trace.truth(found.begin_s, found.end_s)
+    energy, _ = energies(kept, trace)
+    truth = trace.truth(kept.begin_s, kept.end_s)
     assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.03
 
 
@@ -255,10 +257,10 @@ def test_too_much_work_is_thinned_and_said(scene, tmp_path: Path, monkeypatch) -
     monkeypatch.setattr(module, "_MOST_CPU", 2.0)
     feed(attributing, parts[22:])
     attributing.save([member(0)], followed(), END_NS)
-    found, _ = sealed(tmp_path)
-    assert found.mixed_rows == pytest.approx(600 * (21 + 39 / 2) / 60, rel=0.15)
-    energy, _ = energies(found, trace)
-    truth = trace.truth(found.begin_s, found.end_s)
+    kept, _ = sealed(tmp_path)
+    assert kept.mixed_rows == pytest.approx(600 * (21 + 39 / 2) / 60, rel=0.15)
+    energy, _ = energies(kept, trace)
+    truth = trace.truth(kept.begin_s, kept.end_s)
     assert 0.5 * np.abs(energy - truth).sum() / truth.sum() < 0.04
 
 

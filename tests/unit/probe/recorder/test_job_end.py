@@ -48,18 +48,22 @@ def member(rank: int, error: str = "") -> Member:
     )
 
 
-def ended(*told: dict[str, Any]) -> Any:
+def ended(*fields: dict[str, Any]) -> Any:
     """Of ranks: ``left`` (ms, code), or ``died`` (noticed, ms), and ``heard`` (ms)."""
-    members = [member(rank, one.get("error", "")) for rank, one in enumerate(told)]
+    members = [member(rank, process.get("error", "")) for rank, process in enumerate(fields)]
     drains = {
         Path(f"/dev/shm/of-{rank}.ring"): Drain(
-            (one["left"][0] * MS, one["left"][1], one["left"][1]) if "left" in one else None,
-            one.get("heard", 0) * MS,
+            (process["left"][0] * MS, process["left"][1], process["left"][1])
+            if "left" in process
+            else None,
+            process.get("heard", 0) * MS,
         )
-        for rank, one in enumerate(told)
+        for rank, process in enumerate(fields)
     }
     gone = {
-        m.file_name: one["died"] * MS for m, one in zip(members, told, strict=True) if "died" in one
+        m.file_name: process["died"] * MS
+        for m, process in zip(members, fields, strict=True)
+        if "died" in process
     }
     watch: Any = Watch({m.file_name: m for m in members}, gone)
     return outcome_of(drains, watch, 9000 * MS)  # type: ignore[arg-type]
@@ -72,16 +76,16 @@ def test_all_finished() -> None:
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_a_rank_is_killed_and_its_launcher_ends_the_other(swap: bool) -> None:
-    told = [{"died": 5000, "heard": 4990}, {"died": 5600, "heard": 4980}]
-    out = ended(*(told[::-1] if swap else told))
+    nodes = [{"died": 5000, "heard": 4990}, {"died": 5600, "heard": 4980}]
+    out = ended(*(nodes[::-1] if swap else nodes))
     assert out.status is RunStatus.KILLED
     assert out.ended_by.startswith(f"rank {int(swap)} died")
 
 
 @pytest.mark.parametrize("swap", [False, True])
 def test_both_deaths_are_noticed_at_once(swap: bool) -> None:
-    told = [{"died": 5000, "heard": 4200}, {"died": 5000, "heard": 4900}]
-    out = ended(*(told[::-1] if swap else told))
+    nodes = [{"died": 5000, "heard": 4200}, {"died": 5000, "heard": 4900}]
+    out = ended(*(nodes[::-1] if swap else nodes))
     assert out.ended_by.startswith(f"rank {int(swap)} died")
 
 

@@ -97,8 +97,8 @@ def test_trouble_with_the_page_is_told_once_and_ends_it(
     publisher.readings([Sample("c", 1, "no number")])  # type: ignore[arg-type]
     publisher.readings(ticks("c", 300.0, 20, 40))
     publisher.publish(4_000_000_000, [], {}, [])
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "the live page is not written" in told
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1 and "the live page is not written" in stderr
     again = read_live(tmp_path)
     assert again is not None and again.energy_j() == pytest.approx(570.0)
 

@@ -37,10 +37,10 @@ class Stored:
 
 
 def rows_of(records) -> np.ndarray:
-    found = np.zeros(len(records), SLOT_DTYPE)
+    slots = np.zeros(len(records), SLOT_DTYPE)
     for number, (time_ns, kind, code, payload) in enumerate(records):
-        found[number] = (time_ns, payload, number + 1, kind, code, 0)
-    return found
+        slots[number] = (time_ns, payload, number + 1, kind, code, 0)
+    return slots
 
 
 def training(*, device: bool, threads: bool, seed: int = 0):
@@ -49,11 +49,11 @@ def training(*, device: bool, threads: bool, seed: int = 0):
     main, other = [], []
     now = reached = 1000 * MS
     for step in range(400):
-        told = []
+        passed = []
         for code in (Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OPTIMIZER):
             main.append((now, Record.MARK, code, -1))
             reached = max(reached, now) + int(rng.integers(1, 20)) * MS
-            told.append((now, Record.DEVICE, code, reached))
+            passed.append((now, Record.DEVICE, code, reached))
             length = int(rng.integers(2, 25)) * MS
             if code == Code.BACKWARD and threads:
                 for begin, end, what in (
@@ -66,7 +66,7 @@ def training(*, device: bool, threads: bool, seed: int = 0):
         now = max(now, reached)
         main.append((now, Record.STEP, 0, step))
         if device:
-            main += told
+            main += passed
     main.append((now + MS, Record.END, 0, 0))
     return rows_of(main), rows_of(other)
 
@@ -101,15 +101,15 @@ def streamed(main, other, *, portions: int, seed: int, every: int = 7):
     return timelines, SpanTable.concat(host), SpanTable.concat(device) if device else None
 
 
-def same(table: SpanTable, told) -> None:
+def same(table: SpanTable, expected) -> None:
     inside = table.code != Code.OUTSIDE
-    for mine, theirs in (
-        (table.begin_ns, told.begin_ns),
-        (table.end_ns, told.end_ns),
-        (table.code, told.code),
-        (table.entered, told.entered),
+    for ours, theirs in (
+        (table.begin_ns, expected.begin_ns),
+        (table.end_ns, expected.end_ns),
+        (table.code, expected.code),
+        (table.entered, expected.entered),
     ):
-        assert np.array_equal(mine[inside], theirs)
+        assert np.array_equal(ours[inside], theirs)
 
 
 @pytest.mark.parametrize("portions", [3, 60, 500])
@@ -120,8 +120,8 @@ def test_in_any_portions_they_are_the_reports(device: bool, threads: bool, porti
     main, other = training(device=device, threads=threads)
     rings = [("main0", main), *([("thread1", other)] if threads else [])]
     timelines, host, moved = streamed(main, other, portions=portions, seed=portions)
-    told = timeline(Stored(rings), 0)
-    same(host, told)
+    expected = timeline(Stored(rings), 0)
+    same(host, expected)
     assert timelines.on_device(0) == device and not timelines.lost
     assert timelines.rings(0) == [name for name, _ in rings]
     if device:
@@ -173,8 +173,8 @@ def test_nothing_is_held_for_long() -> None:
     for part in np.array_split(main, 50):
         timelines.add(0, "main0", part, decoder.feed(part, holes=()))
         until = int(part["time_ns"].max())
-        mine = other[(other["time_ns"] <= until) & (other["time_ns"] > until - 500 * MS)]
-        timelines.add(0, "thread1", mine, None)
+        recent = other[(other["time_ns"] <= until) & (other["time_ns"] > until - 500 * MS)]
+        timelines.add(0, "thread1", recent, None)
         timelines.take(until)
         rank = timelines._ranks[0]
         assert rank.waiting < 2.5 * len(main) * SETTLED_NS / np.ptp(main["time_ns"].astype(float))
@@ -190,7 +190,7 @@ def reducing(*, device: bool):
     for step in range(60):
         for sync in (0, 0, 1):
             main.append((now, Record.SYNC, sync, 0))
-            told = []
+            passed = []
             for code, host_ms, device_ms in (
                 (Code.FORWARD, 1.0, 2.0),
                 (Code.BACKWARD, 0.9, 6.0 if sync else 5.0),
@@ -199,11 +199,11 @@ def reducing(*, device: bool):
             ):
                 main.append((now, Record.MARK, code, -1))
                 reached = max(reached, now)
-                told.append((now, Record.DEVICE, code, reached))
+                passed.append((now, Record.DEVICE, code, reached))
                 now += round(host_ms * MS)
                 reached += round(device_ms * MS)
             if device:
-                main += told
+                main += passed
         main.append((now, Record.STEP, 3, step))
         now = max(now, reached - 20 * MS)  # the host runs ahead by so much
     main.append((now + 100 * MS, Record.END, 0, 0))

@@ -78,8 +78,8 @@ def test_steps_are_known_to_ten_seconds(long_run: LongRun) -> None:
     reader = RunReader(long_run.path)
     expected = BEGIN_NS + (np.arange(long_run.steps) + 1) * 12 * NS
     assert np.array_equal(reader.steps_ns(0), expected)
-    found = StepTimes(lambda: reader.folders(0)).read()
-    assert found.every == 1 and np.array_equal(found.time_ns, expected)
+    durations = StepTimes(lambda: reader.folders(0)).read()
+    assert durations.every == 1 and np.array_equal(durations.time_ns, expected)
 
 
 def test_samples_that_stay(long_run: LongRun) -> None:
@@ -198,7 +198,7 @@ def kill_after(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "unlink", remove)
 
 
-def told(run: LongRun) -> tuple[Any, ...]:
+def sums_of(run: LongRun) -> tuple[Any, ...]:
     """What readers make of it: sums that no join and no thinning may change."""
     reader = RunReader(run.path)
     (series,) = reader.series()
@@ -217,7 +217,7 @@ def told(run: LongRun) -> tuple[Any, ...]:
 def test_a_kill_at_any_moment_leaves_each_row_counted_once(tmp_path: Path) -> None:
     run = LongRun(tmp_path, step_s=60.0, every_s=60)
     run.record(40, tidy=False)
-    expected = told(run)
+    expected = sums_of(run)
     chance, kills = random.Random(6), 0
     for _ in range(400):
         with pytest.MonkeyPatch.context() as patch:
@@ -227,7 +227,7 @@ def test_a_kill_at_any_moment_leaves_each_row_counted_once(tmp_path: Path) -> No
                 break
             except Killed:
                 kills += 1
-        assert told(run) == expected
+        assert sums_of(run) == expected
         run.upkeep = Upkeep(run.path, run.epoch, run.fence)
         run.now_ns += 400 * NS  # another one comes some minutes later
     else:
@@ -235,7 +235,7 @@ def test_a_kill_at_any_moment_leaves_each_row_counted_once(tmp_path: Path) -> No
     assert kills > 10
     for later_h in (25, 26, 27):
         run.upkeep.tidy(run.now_ns + later_h * HOUR_NS)
-    assert told(run) == expected
+    assert sums_of(run) == expected
     assert len(segment_files(run.rank, "edges")) == 3 + 4
     assert not list(run.path.rglob("edges-main0-1-000001.parquet"))
     assert not [path for path in run.files() if path.name.startswith(".")]
@@ -271,14 +271,14 @@ def test_a_superseded_recorder_writes_nothing(tmp_path: Path) -> None:
 def test_what_was_joined_stays_a_while_for_those_who_found_it(tmp_path: Path) -> None:
     run = LongRun(tmp_path, step_s=60.0, every_s=60)
     run.record(13, tidy=False)
-    found = segment_files(run.rank, "edges")
+    paths = segment_files(run.rank, "edges")
     run.tidy()
-    assert len(segment_files(run.rank, "edges")) == 2 and all(path.exists() for path in found)
+    assert len(segment_files(run.rank, "edges")) == 2 and all(path.exists() for path in paths)
     run.tidy()
-    assert all(path.exists() for path in found)
+    assert all(path.exists() for path in paths)
     run.now_ns += 601 * NS
     run.tidy()
-    assert sum(path.exists() for path in found) == 1
+    assert sum(path.exists() for path in paths) == 1
 
 
 def test_a_damaged_segment_is_left_alone_and_said(tmp_path: Path) -> None:

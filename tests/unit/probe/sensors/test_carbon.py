@@ -9,10 +9,10 @@ from probe.sensors._carbon import carbon_intensity
 
 
 def test_without_a_country_it_is_the_world_average_and_says_so() -> None:
-    found = carbon_intensity(None)
-    assert found.country_iso is None
-    assert "world average" in found.label
-    assert 300 < found.g_per_kwh < 700
+    carbon = carbon_intensity(None)
+    assert carbon.country_iso is None
+    assert "world average" in carbon.label
+    assert 300 < carbon.g_per_kwh < 700
 
 
 def test_countries_differ() -> None:

@@ -55,8 +55,8 @@ def test_the_database_keeps_its_schema() -> None:
 
 
 def test_an_entry_of_a_driver_is_of_that_driver_only() -> None:
-    found = cards.published("NVIDIA GeForce RTX 4090", "power", "530.30.02")
-    assert found is not None and found.window_s == 0.1
+    card = cards.published("NVIDIA GeForce RTX 4090", "power", "530.30.02")
+    assert card is not None and card.window_s == 0.1
     assert cards.published("NVIDIA GeForce RTX 4090", "power", "5300.1") is None
     assert cards.published("NVIDIA GeForce RTX 4090", "energy", "530.30.02") is None
     a100 = cards.published("NVIDIA A100-PCIE-40GB", "power", "570.00")

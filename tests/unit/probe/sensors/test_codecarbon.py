@@ -50,9 +50,9 @@ def alone(folder: Path, env: dict[str, str]) -> dict[str, Any]:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    found = json.loads((folder / "found.json").read_text())
+    stored = json.loads((folder / "found.json").read_text())
     (folder / "found.json").unlink()
-    return found
+    return stored
 
 
 def test_power_of_the_job_without_a_file_a_word_or_a_call_of_nvml(tmp_path: Path) -> None:
@@ -62,11 +62,11 @@ def test_power_of_the_job_without_a_file_a_word_or_a_call_of_nvml(tmp_path: Path
     work.mkdir()
     rig = NvmlRig(calls, gpus=1, power_w=300.0)
     root = str(Path(__file__).parents[4])
-    found = alone(work, {**rig.env(), "PYTHONPATH": root, "HOME": str(work)})
-    assert found["gpus"] == [False, False, False] and not found["pynvml"]
-    assert found["read"]["codecarbon:cpu"] > 0
-    assert found["read"]["codecarbon:ram"] > 0
-    assert "the job's CPU time" in found["notes"]["codecarbon:cpu"]
+    stored = alone(work, {**rig.env(), "PYTHONPATH": root, "HOME": str(work)})
+    assert stored["gpus"] == [False, False, False] and not stored["pynvml"]
+    assert stored["read"]["codecarbon:cpu"] > 0
+    assert stored["read"]["codecarbon:ram"] > 0
+    assert "the job's CPU time" in stored["notes"]["codecarbon:cpu"]
     assert not list(work.iterdir())  # no emissions.csv, no configuration, no log
 
 

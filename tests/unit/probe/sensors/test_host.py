@@ -80,12 +80,12 @@ def cpu_seconds(sensor: HostSensor) -> float:
 def test_every_source_gives_a_value_in_its_unit(process: Obedient) -> None:
     sensor = HostSensor(SensorContext(pids=(process.pid,)))
     sources = {source.id: source for source in sensor.open()}
-    found = values(sensor)
-    assert found.keys() == sources.keys()
+    measured = values(sensor)
+    assert measured.keys() == sources.keys()
     assert all(s.provenance is Provenance.MEASURED for s in sources.values())
     assert sources["process:cpu_seconds"].kind is Kind.COUNTER
-    assert 0 <= found["host:cpu_utilization"] <= 1
-    assert found["host:memory_used"] > found["process:rss"] > 1e6
+    assert 0 <= measured["host:cpu_utilization"] <= 1
+    assert measured["host:memory_used"] > measured["process:rss"] > 1e6
     sensor.close()
     sensor.close()
     assert not list(sensor.read())

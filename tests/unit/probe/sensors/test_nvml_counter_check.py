@@ -53,16 +53,16 @@ def test_gaps_join_without_a_seam_and_stay_few() -> None:
     log = GapLog("x", 0)
     log.good(1 * S)
     gaps = [log.bad(tick * S // 2, "lost") for tick in range(3, 2000)]
-    found = [gap for gap in gaps if gap is not None]
+    reported = [gap for gap in gaps if gap is not None]
     rest = log.good(1000 * S)
     assert rest is not None
-    found.append(rest)
-    assert len(found) <= 13
-    (whole,) = joined_gaps(found)
+    reported.append(rest)
+    assert len(reported) <= 13
+    (whole,) = joined_gaps(reported)
     assert (whole.begin_ns, whole.end_ns) == (1 * S, 1000 * S) and whole.count >= 1997
-    assert (found[0].begin_ns, found[-1].end_ns) == (1 * S, 1000 * S)
-    assert all(a.end_ns == b.begin_ns for a, b in itertools.pairwise(found))
-    assert sum(gap.count for gap in found) >= 1997
+    assert (reported[0].begin_ns, reported[-1].end_ns) == (1 * S, 1000 * S)
+    assert all(a.end_ns == b.begin_ns for a, b in itertools.pairwise(reported))
+    assert sum(gap.count for gap in reported) >= 1997
     assert log.good(1001 * S) is None
 
 

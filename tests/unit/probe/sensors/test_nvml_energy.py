@@ -39,8 +39,8 @@ def gaps(readings: list[Reading], source: str | None = None) -> list[Gap]:
     return [r for r in readings if isinstance(r, Gap) and source in (None, r.what)]
 
 
-def joules(found: list[Sample]) -> float:
-    return (found[-1].value - found[0].value) * 1e-3
+def joules(samples: list[Sample]) -> float:
+    return (samples[-1].value - samples[0].value) * 1e-3
 
 
 @in_child
@@ -48,9 +48,19 @@ def test_the_source_says_what_it_is(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, gpus=2, virtual=True)
     sensor, sources = opened(rig)
     assert [s.id for s in sources] == [f"nvml:{rig.uuid(i)}:energy" for i in range(2)]
-    one = sources[1]
-    assert (one.device, one.uuid, one.unit, one.kind) == ("gpu1", rig.uuid(1), "J", Kind.COUNTER)
-    assert (one.scale, one.method, one.in_total, one.attributable) == (1e-3, "counter", True, True)
+    second = sources[1]
+    assert (second.device, second.uuid, second.unit, second.kind) == (
+        "gpu1",
+        rig.uuid(1),
+        "J",
+        Kind.COUNTER,
+    )
+    assert (second.scale, second.method, second.in_total, second.attributable) == (
+        1e-3,
+        "counter",
+        True,
+        True,
+    )
     assert sensor.absent == []
     assert sensor.next_read_ns() <= rig.now_ns()  # the first read is due at once
     first = [r for r in sensor.read() if isinstance(r, Sample)]
@@ -64,8 +74,8 @@ def test_the_source_says_what_it_is(tmp_path: Path) -> None:
 def test_250_w_for_4_s_are_1000_j_in_real_time(tmp_path: Path) -> None:
     rig = NvmlRig(tmp_path, power_w=250.0, period_s=0.1)
     sensor, sources = opened(rig)
-    found = samples(drive(sensor, rig.clock(), 4.0), sources[0].id)
-    assert joules(found) == pytest.approx(1000.0, abs=0.1 * 250)
+    counter = samples(drive(sensor, rig.clock(), 4.0), sources[0].id)
+    assert joules(counter) == pytest.approx(1000.0, abs=0.1 * 250)
     assert not gaps(drive(sensor, rig.clock(), 0.1))
     sensor.close()
 
@@ -77,9 +87,9 @@ def test_a_changing_power_adds_up_exactly(tmp_path: Path) -> None:
     for step in range(200):
         rig.set_power(0, 100.0 + 37 * (step % 11), start + step * 53_000_000)
     sensor, sources = opened(rig)
-    found = samples(drive(sensor, rig.clock(), 10.0), sources[0].id)
+    counter = samples(drive(sensor, rig.clock(), 10.0), sources[0].id)
     truth = rig.true_energy_j(0, start, start + 10_000_000_000)
-    assert joules(found) == pytest.approx(truth, abs=2 * 0.021 * 500)
+    assert joules(counter) == pytest.approx(truth, abs=2 * 0.021 * 500)
 
 
 @in_child
@@ -92,9 +102,9 @@ def test_updates_lie_in_close_unbiased_brackets_within_the_budget(tmp_path: Path
     start, calls = clock.now_ns(), rig.calls(READ)
     readings = drive(sensor, clock, 30.0)
     for gpu, source in enumerate(sources):
-        found = samples(readings, source.id)
-        assert len(found) <= 2.2 * 300  # a bracket an update, not every read
-        changes = [(a, b) for a, b in itertools.pairwise(found) if b.value > a.value]
+        counter = samples(readings, source.id)
+        assert len(counter) <= 2.2 * 300  # a bracket an update, not every read
+        changes = [(a, b) for a, b in itertools.pairwise(counter) if b.value > a.value]
         updates = rig.updates(gpu, start, clock.now_ns())
         single = 0
         errors = []
@@ -123,10 +133,10 @@ def test_the_lock_follows_a_new_period_and_missed_updates(tmp_path: Path) -> Non
     calls, start = rig.calls(READ), clock.now_ns()
     readings = drive(sensor, clock, 20.0)
     assert (rig.calls(READ) - calls) / 20 <= 50
-    found = samples(readings, sources[0].id)
+    counter = samples(readings, sources[0].id)
     close = [
         b
-        for a, b in itertools.pairwise(found)
+        for a, b in itertools.pairwise(counter)
         if b.value > a.value and b.time_ns - a.time_ns <= 12_000_000
     ]
     assert len(close) >= 0.9 * 0.9 * len(rig.updates(0, start, clock.now_ns()))
@@ -169,9 +179,9 @@ def test_a_reset_counter_is_a_gap_and_goes_on(tmp_path: Path) -> None:
     assert len(backwards) == 1
     assert backwards[0].begin_ns <= reset + 100_000_000
     assert backwards[0].end_ns >= reset
-    found = samples(readings, sources[0].id)
-    before = [s for s in found if s.time_ns < reset]
-    after = [s for s in found if s.time_ns >= backwards[0].end_ns]
+    counter = samples(readings, sources[0].id)
+    before = [s for s in counter if s.time_ns < reset]
+    after = [s for s in counter if s.time_ns >= backwards[0].end_ns]
     assert before[-1].value > 1e8 > after[-1].value
     assert all(a.value <= b.value for a, b in itertools.pairwise(after))
     assert joules(after) == pytest.approx(9 * 250, abs=60)
@@ -188,9 +198,9 @@ def test_a_wrong_value_is_a_gap_and_never_a_sample(tmp_path: Path, value: int) -
     # One read of five ms: a glitch, not a new counter.
     rig.answer(READ, value, at_ns=start + 1_000_000_000, until_ns=start + 1_012_000_000)
     readings = drive(sensor, clock, 4.0)
-    found = samples(readings, sources[0].id)
-    assert all(123_456_789 < s.value < 2e9 for s in found)
-    assert joules(found) == pytest.approx(1000, abs=60)
+    counter = samples(readings, sources[0].id)
+    assert all(123_456_789 < s.value < 2e9 for s in counter)
+    assert joules(counter) == pytest.approx(1000, abs=60)
 
 
 @in_child
@@ -209,9 +219,9 @@ def test_reads_that_spoil_the_counter_slow_down(tmp_path: Path) -> None:
     assert "differs from sampled power" in text
     assert "agrees when read once a second" in text
     calls = rig.calls(READ)
-    found = samples(drive(sensor, clock, 20.0), sources[0].id)
+    counter = samples(drive(sensor, clock, 20.0), sources[0].id)
     assert rig.calls(READ) - calls <= 21
-    assert joules(found) == pytest.approx(19 * 250, rel=0.06)
+    assert joules(counter) == pytest.approx(19 * 250, rel=0.06)
 
 
 @in_child
@@ -305,8 +315,8 @@ def test_a_counter_that_starts_at_zero_is_used(tmp_path: Path) -> None:
     rig.gpu(0).counter_offset_mj = 0
     rig.gpu(0).tape[0].time_ns = rig.now_ns()
     sensor, sources = opened(rig)
-    found = samples(drive(sensor, rig.clock(), 1.0), sources[0].id)
-    assert joules(found) == pytest.approx(250, abs=40)
+    counter = samples(drive(sensor, rig.clock(), 1.0), sources[0].id)
+    assert joules(counter) == pytest.approx(250, abs=40)
 
 
 @in_child

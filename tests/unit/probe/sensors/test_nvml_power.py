@@ -23,8 +23,8 @@ def opened(rig: NvmlRig, **request: object) -> tuple[NvmlPowerSensor, dict[str, 
 
 
 def values(readings: list[Reading], source: Source) -> list[float]:
-    found = [r for r in readings if isinstance(r, Sample) and r.source == source.id]
-    return [sample.value * source.scale for sample in found]
+    samples = [r for r in readings if isinstance(r, Sample) and r.source == source.id]
+    return [sample.value * source.scale for sample in samples]
 
 
 @in_child
@@ -78,9 +78,9 @@ def test_without_a_counter_power_is_the_total(tmp_path: Path) -> None:
     assert "usage" in sources["power"].note
     assert not sources["power_average"].in_total
     readings = drive(sensor, rig.clock(), 10.0)
-    found = values(readings, sources["power"])
-    assert 9 <= len(found) <= 12  # power that stands still is told once a second
-    assert set(found) == {80.0}
+    watts = values(readings, sources["power"])
+    assert 9 <= len(watts) <= 12  # power that stands still is told once a second
+    assert set(watts) == {80.0}
 
 
 def swing(rig: NvmlRig, seconds: float) -> None:
@@ -174,15 +174,15 @@ def test_the_drivers_buffer_gives_every_sample_at_its_time(tmp_path: Path, boot:
     for step in range(100):
         rig.set_power(0, 100.0 + step, start + step * 100_000_000)
     readings = drive(sensor, rig.clock(), 10.0)
-    found = [
+    samples = [
         r
         for r in readings
         if isinstance(r, Sample) and r.source == sources["power_samples"].id and r.time_ns > start
     ]
-    assert len(found) >= 450
-    steps = {b.time_ns - a.time_ns for a, b in itertools.pairwise(found)}
+    assert len(samples) >= 450
+    steps = {b.time_ns - a.time_ns for a, b in itertools.pairwise(samples)}
     assert all(abs(step - 20_000_000) < 2_000_000 for step in steps)  # none lost, none twice
-    for sample in found:
+    for sample in samples:
         begin = sample.time_ns - 20_000_000
         mean = rig.true_energy_j(0, begin, sample.time_ns) / 0.02
         assert sample.value * 1e-3 == pytest.approx(mean, abs=1.5)
@@ -208,6 +208,6 @@ def test_an_absurd_power_is_a_gap(tmp_path: Path, value: int) -> None:
     rig.answer("nvmlDeviceGetFieldValues", value)
     readings = drive(sensor, rig.clock(), 20.0)
     assert values(readings, sources["power"]) == []
-    found = [r for r in readings if isinstance(r, Gap) and r.what == sources["power"].id]
-    assert 1 <= len(found) <= 6
-    assert sum(gap.count for gap in found) <= 40
+    gaps = [r for r in readings if isinstance(r, Gap) and r.what == sources["power"].id]
+    assert 1 <= len(gaps) <= 6
+    assert sum(gap.count for gap in gaps) <= 40

@@ -26,8 +26,8 @@ def opened(make: type[S], rig: NvmlRig, **request: object) -> tuple[S, dict[str,
 
 
 def values(readings: list[Reading], source: Source) -> list[float]:
-    found = [r for r in readings if isinstance(r, Sample) and r.source == source.id]
-    return [sample.value * source.scale for sample in found]
+    samples = [r for r in readings if isinstance(r, Sample) and r.source == source.id]
+    return [sample.value * source.scale for sample in samples]
 
 
 @in_child
@@ -52,9 +52,9 @@ def test_every_quantity_in_base_units_once_a_second(tmp_path: Path) -> None:
     assert (capped.unit, capped.kind) == ("s", Kind.COUNTER)
     assert {q: s.unit for q, s in sources.items()} == {q: u for q, (u, _) in expected.items()}
     for quantity, (_, value) in expected.items():
-        found = values(readings, sources[quantity])
-        assert 10 <= len(found) <= 11
-        assert found == pytest.approx([value] * len(found))
+        measured = values(readings, sources[quantity])
+        assert 10 <= len(measured) <= 11
+        assert measured == pytest.approx([value] * len(measured))
     assert not any(source.in_total for source in sources.values())
 
 
@@ -66,9 +66,9 @@ def test_time_under_the_cap_is_counted_five_times_a_second(tmp_path: Path) -> No
     start = rig.now_ns()
     rig.set_power(0, 450.0, start + 2_000_000_000)
     rig.set_power(0, 200.0, start + 5_000_000_000)
-    found = values(drive(sensor, rig.clock(), 10.0), sources["power_cap_time"])
-    assert 49 <= len(found) <= 51
-    assert found[-1] - found[0] == pytest.approx(3.0, abs=0.01)
+    measured = values(drive(sensor, rig.clock(), 10.0), sources["power_cap_time"])
+    assert 49 <= len(measured) <= 51
+    assert measured[-1] - measured[0] == pytest.approx(3.0, abs=0.01)
 
 
 @in_child
@@ -116,9 +116,9 @@ def test_activity_ratios_five_times_a_second(tmp_path: Path) -> None:
         ("dram_activity", 0.57),
     ):
         assert sources[quantity].unit == "ratio"
-        found = values(readings, sources[quantity])
-        assert 49 <= len(found) <= 50
-        assert found == pytest.approx([value] * len(found))
+        measured = values(readings, sources[quantity])
+        assert 49 <= len(measured) <= 50
+        assert measured == pytest.approx([value] * len(measured))
     assert not [r for r in readings if isinstance(r, Gap)]
     sensor.close()
     assert rig.calls("nvmlGpmSampleFree") == rig.calls("nvmlGpmSampleAlloc") == 2

@@ -48,11 +48,11 @@ def drive(sensor: RaplSensor, rig: RaplRig, clock: Clock, seconds: float, watts:
 
 
 def joules(readings: list, source: str, wrap_j: float | None) -> float:
-    mine = [r for r in readings if isinstance(r, Sample) and r.source == source]
+    samples = [r for r in readings if isinstance(r, Sample) and r.source == source]
     curve = from_counter(
-        np.array([r.time_ns for r in mine]),
-        np.array([r.value for r in mine]) * 1e-6,
-        np.zeros(len(mine), np.int64),
+        np.array([r.time_ns for r in samples]),
+        np.array([r.value for r in samples]) * 1e-6,
+        np.zeros(len(samples), np.int64),
         wrap_j,
     )
     assert curve is not None
@@ -114,11 +114,11 @@ def test_a_restart_is_no_wraparound_and_no_energy(tmp_path: Path) -> None:
     readings += drive(sensor, rig, clock, 3.0, 100.0)
     restarts = [r.end_ns for r in readings if isinstance(r, Gap) and r.reason == RESTARTED]
     assert len(restarts) == 1
-    mine = [r for r in readings if isinstance(r, Sample)]
+    samples = [r for r in readings if isinstance(r, Sample)]
     curve = from_counter(
-        np.array([r.time_ns for r in mine]),
-        np.array([r.value for r in mine]) * 1e-6,
-        np.zeros(len(mine), np.int64),
+        np.array([r.time_ns for r in samples]),
+        np.array([r.value for r in samples]) * 1e-6,
+        np.zeros(len(samples), np.int64),
         MAX_UJ * 1e-6,
         restarts_ns=np.array(restarts),
     )

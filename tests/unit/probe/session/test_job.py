@@ -46,8 +46,8 @@ def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def launched(monkeypatch: pytest.MonkeyPatch, **told: str) -> None:
-    for name, value in told.items():
+def launched(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
 
@@ -155,7 +155,9 @@ def test_who_comes_later_joins_what_goes_on(
         assert agree(tmp_path, "key", "fourth", attempt) == "third"
 
 
-def told(host: str, offset_ns: int | None, bound_ns: int = 0, **more: object) -> dict[str, object]:
+def host_fields(
+    host: str, offset_ns: int | None, bound_ns: int = 0, **more: object
+) -> dict[str, object]:
     clock = (
         {}
         if offset_ns is None
@@ -166,13 +168,16 @@ def told(host: str, offset_ns: int | None, bound_ns: int = 0, **more: object) ->
 
 def test_clocks_by_way_of_rank_zeros_host() -> None:
     """Whoever made the run: offsets to the host of rank 0 are subtracted, bounds add up."""
-    found = clocks(told("one", -100, 7), {"zero": told("zero", 0), "two": told("two", 900, 5)})
-    assert (found["zero"].offset_ns, found["zero"].bound_ns) == (100, 7)
-    assert (found["two"].offset_ns, found["two"].bound_ns) == (1000, 12)
+    offsets = clocks(
+        host_fields("one", -100, 7),
+        {"zero": host_fields("zero", 0), "two": host_fields("two", 900, 5)},
+    )
+    assert (offsets["zero"].offset_ns, offsets["zero"].bound_ns) == (100, 7)
+    assert (offsets["two"].offset_ns, offsets["two"].bound_ns) == (1000, 12)
 
 
 def test_without_a_meeting_wall_clocks_have_to_do() -> None:
-    guest = told("two", None) | {"anchor": {"wall_ns": 10**18 + 50, "monotonic_ns": 20}}
-    found = clocks(told("one", 0), {"two": guest, "damaged": {"host": "damaged"}})
-    assert found["two"].offset_ns == 35 and found["two"].bound_ns is None
-    assert found["damaged"].method == "unknown"
+    guest = host_fields("two", None) | {"anchor": {"wall_ns": 10**18 + 50, "monotonic_ns": 20}}
+    offsets = clocks(host_fields("one", 0), {"two": guest, "damaged": {"host": "damaged"}})
+    assert offsets["two"].offset_ns == 35 and offsets["two"].bound_ns is None
+    assert offsets["damaged"].method == "unknown"

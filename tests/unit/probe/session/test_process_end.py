@@ -50,16 +50,16 @@ def ended(how: str) -> tuple[subprocess.CompletedProcess[str], tuple[bool, int, 
     ],
 )
 def test_the_end_is_noted(how: str, code: int, noted: tuple[bool, int, str]) -> None:
-    done, found = ended(how)
+    done, ended_by = ended(how)
     assert done.returncode == code, done.stderr
-    assert found == noted
+    assert ended_by == noted
 
 
 def test_an_exit_that_was_caught_is_none() -> None:
     caught = "def f():\n    sys.exit(3)\ntry:\n    f()\nexcept SystemExit:\n    pass"
-    done, found = ended(caught)
+    done, ended_by = ended(caught)
     assert done.returncode == 0
-    assert found == (False, 0, "")
+    assert ended_by == (False, 0, "")
 
 
 def test_what_the_user_sees_of_an_exception_is_the_same() -> None:
@@ -69,6 +69,6 @@ def test_what_the_user_sees_of_an_exception_is_the_same() -> None:
         text=True,
         check=False,
     )
-    done, found = ended("raise ValueError('a secret: hf_abcdefghijklmnopqrstuvwxyz01')")
+    done, ended_by = ended("raise ValueError('a secret: hf_abcdefghijklmnopqrstuvwxyz01')")
     assert done.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1]
-    assert "hf_abc" not in found[2]
+    assert "hf_abc" not in ended_by[2]

@@ -44,24 +44,26 @@ def written(request: pytest.FixtureRequest, tmp_path: Path):
 def test_raw_samples_of_a_span_are_those_that_were_written(written) -> None:
     history, source, time_ns, value = written
     low, high = 7 * NS, 31 * NS
-    found = history.raw([0, 2], low, high)
-    assert set(found) == {0, 2}
-    for one, raw in found.items():
-        mine = (source == one) & (time_ns >= low) & (time_ns <= high)
-        assert np.array_equal(raw.time_ns, time_ns[mine])
-        assert np.array_equal(raw.value, value[mine])
+    tables = history.raw([0, 2], low, high)
+    assert set(tables) == {0, 2}
+    for number, raw in tables.items():
+        inside = (source == number) & (time_ns >= low) & (time_ns <= high)
+        assert np.array_equal(raw.time_ns, time_ns[inside])
+        assert np.array_equal(raw.value, value[inside])
 
 
 @pytest.mark.parametrize("label", ["1s", "10s", "60s"])
 def test_buckets_are_those_of_all_samples(label: str, written) -> None:
     history, source, time_ns, value = written
-    found = history.rolled(range(SOURCES), 0, 40 * NS, label)
+    tables = history.rolled(range(SOURCES), 0, 40 * NS, label)
     width = int(label[:-1]) * NS
-    for one, rolled in found.items():
-        mine = source == one
-        assert list(rolled.begin_ns) == sorted({int(t // width * width) for t in time_ns[mine]})
+    for number, rolled in tables.items():
+        of_source = source == number
+        assert list(rolled.begin_ns) == sorted(
+            {int(t // width * width) for t in time_ns[of_source]}
+        )
         for i, begin in enumerate(rolled.begin_ns):
-            inside = mine & (time_ns // width == begin // width)
+            inside = of_source & (time_ns // width == begin // width)
             assert rolled.mean[i] == pytest.approx(value[inside].mean())
             assert rolled.minimum[i] == value[inside].min()
             assert rolled.maximum[i] == value[inside].max()
@@ -165,10 +167,10 @@ def test_a_segment_without_its_rollup_is_read_itself(written, tmp_path: Path) ->
         path.unlink()
     for label, rolled in before.items():
         after = history.rolled([0, 1], 0, 40 * NS, label)
-        for source, one in rolled.items():
-            assert np.array_equal(after[source].begin_ns, one.begin_ns)
-            assert after[source].mean == pytest.approx(one.mean)
-            assert np.array_equal(after[source].last, one.last)
+        for source, table in rolled.items():
+            assert np.array_equal(after[source].begin_ns, table.begin_ns)
+            assert after[source].mean == pytest.approx(table.mean)
+            assert np.array_equal(after[source].last, table.last)
 
 
 def test_a_damaged_file_is_as_if_it_held_nothing(written, tmp_path: Path) -> None:

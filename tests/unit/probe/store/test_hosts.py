@@ -27,7 +27,7 @@ def two_hosts(tmp_path: Path) -> Path:
     of_an_end = ("end_ns", "ended_by", "exit_code")
     files.write_json(
         guest / "node.json",
-        {key: told for key, told in home.items() if key not in of_an_end}
+        {key: value for key, value in home.items() if key not in of_an_end}
         | {
             "host": "other",
             "begin_ns": home["begin_ns"] + 1000 * NS,
@@ -49,12 +49,12 @@ def two_hosts(tmp_path: Path) -> Path:
 def test_each_host_in_its_own_time_and_all_in_the_jobs(tmp_path: Path) -> None:
     run = two_hosts(tmp_path)
     reader = RunReader(run)
-    home, other = sorted(reader.hosts(), key=lambda one: one.node == "other")
+    home, other = sorted(reader.hosts(), key=lambda host: host.node == "other")
     assert other.begin_ns - home.begin_ns == 1000 * NS
     assert reader.begin_ns == home.begin_ns
-    (mine,), (theirs,) = home.series(), other.series()
-    assert mine.source.device == theirs.source.device
-    shown = {one.source.device: one for one in reader.series()}
+    (our_series,), (theirs,) = home.series(), other.series()
+    assert our_series.source.device == theirs.source.device
+    shown = {host.source.device: host for host in reader.series()}
     assert len(shown) == 2  # named after their hosts
     name = f"other/{theirs.source.device}"
     assert np.array_equal(shown[name].time_ns, theirs.time_ns - 1000 * NS)
@@ -71,16 +71,16 @@ def test_a_host_whose_files_are_gone_leaves_the_other_readable(tmp_path: Path) -
     shutil.rmtree(run / f"node-{home}")
     reader = RunReader(run)
     assert reader.status == "finished" and reader.end_ns() > reader.begin_ns
-    assert {one.node for one in reader.hosts()} == {home, "other"}
+    assert {host.node for host in reader.hosts()} == {home, "other"}
     assert len(reader.series()) == 1
 
 
 def test_strangers_are_not_merged(tmp_path: Path) -> None:
     samples = np.arange(8) * NS + 1000 * NS, np.ones(8)
-    one, other = (
+    home, other = (
         stored_run(tmp_path, [(gauge_source(0, "temperature", "Cel"), samples)], 20.0, run_id=name)
         for name in ("one", "other")
     )
     with pytest.raises(StoreError, match="not parts of one job: one, other"):
-        merge([one, other])
+        merge([home, other])
     assert not list(tmp_path.glob("*/merged.json"))

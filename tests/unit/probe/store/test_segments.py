@@ -25,10 +25,10 @@ def rows(begin: int, count: int) -> dict[str, np.ndarray]:
 
 
 def times(folder: Path, stem: str) -> list[int]:
-    found: list[int] = []
+    times_ns: list[int] = []
     for batch in read_segments(folder, stem):
-        found += batch.column("time_ns").to_pylist()
-    return found
+        times_ns += batch.column("time_ns").to_pylist()
+    return times_ns
 
 
 def test_a_batch_is_readable_as_soon_as_it_is_written(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ def test_a_torn_tail_costs_its_own_batch_only(cut: int, tmp_path: Path) -> None:
     (path,) = segment_files(tmp_path, "edges-a")
     with open(path, "r+b") as file:
         file.truncate(path.stat().st_size - cut)
-    found = times(tmp_path, "edges-a")
-    assert found == list(range(len(found)))
-    assert len(found) >= 900 if cut <= 100 else len(found) > 0
-    assert len(found) % 100 == 0
+    kept = times(tmp_path, "edges-a")
+    assert kept == list(range(len(kept)))
+    assert len(kept) >= 900 if cut <= 100 else len(kept) > 0
+    assert len(kept) % 100 == 0
 
 
 def test_a_new_writer_never_touches_an_existing_file(tmp_path: Path) -> None:
@@ -107,12 +107,12 @@ def test_rollup_matches_a_plain_loop(tmp_path: Path) -> None:
     table = buckets(samples, 10**10).to_pylist()
     assert sum(row["count"] for row in table) == n
     for row in table:
-        mine = (source == row["source"]) & (time_ns // 10**10 * 10**10 == row["begin_ns"])
-        assert row["count"] == mine.sum()
-        assert row["minimum"] == value[mine].min()
-        assert row["maximum"] == value[mine].max()
-        assert row["mean"] == pytest.approx(value[mine].mean())
-        assert row["last"] == value[mine][-1]
+        inside = (source == row["source"]) & (time_ns // 10**10 * 10**10 == row["begin_ns"])
+        assert row["count"] == inside.sum()
+        assert row["minimum"] == value[inside].min()
+        assert row["maximum"] == value[inside].max()
+        assert row["mean"] == pytest.approx(value[inside].mean())
+        assert row["last"] == value[inside][-1]
     writer = SegmentWriter(tmp_path, "samples-1", SAMPLES)
     writer.write(
         {"source": source, "time_ns": time_ns, "value": value, "span_ns": np.zeros(n, np.int32)}

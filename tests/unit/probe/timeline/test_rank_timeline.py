@@ -17,10 +17,10 @@ from probe.timeline.spans import decode
 
 def records(*rows: tuple[int, int, int, int]) -> np.ndarray:
     """(time, kind, code, payload) in the order of writing."""
-    found = np.zeros(len(rows), SLOT_DTYPE)
+    slots = np.zeros(len(rows), SLOT_DTYPE)
     for i, (time_ns, kind, code, payload) in enumerate(rows):
-        found[i] = (time_ns, payload, i + 1, kind, code, 0)
-    return found
+        slots[i] = (time_ns, payload, i + 1, kind, code, 0)
+    return slots
 
 
 def test_a_launch_is_short_and_its_work_is_long() -> None:
@@ -88,7 +88,7 @@ def test_device_times_between_marks_are_no_hole() -> None:
 
 def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
     rng = np.random.default_rng(4)
-    now, reached, told = 1000, 1000, []
+    now, reached, settled = 1000, 1000, []
     parts = []
     for step in range(400):
         for code in (Code.DATA, Code.FORWARD, Code.BACKWARD, Code.OPTIMIZER):
@@ -96,11 +96,11 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
             reached = max(reached + int(rng.integers(100, 400)), now)
             parts.append((now, Record.MARK, code, -1))
             if rng.random() > 0.1:  # an event may be dropped
-                told.append((now, Record.DEVICE, code, reached))
+                settled.append((now, Record.DEVICE, code, reached))
         now = max(now, reached)  # the step waits for its loss
         parts.append((now, Record.STEP, 0, step))
-        parts += told  # complete by now
-        told = []
+        parts += settled  # complete by now
+        settled = []
     rows = records(*parts)
     whole = on_device(rows)
     assert whole is not None
@@ -109,10 +109,10 @@ def test_moved_as_they_come_or_at_once_they_are_the_same() -> None:
         moving.feed(part) for part in np.array_split(rows, np.sort(rng.integers(0, len(rows), 60)))
     ]
     pieces.append(moving.finish())
-    found = np.concatenate(pieces)
-    assert np.array_equal(found["sequence"], whole["sequence"])
-    assert np.array_equal(found["time_ns"], whole["time_ns"])
-    assert moving.known
+    joined = np.concatenate(pieces)
+    assert np.array_equal(joined["sequence"], whole["sequence"])
+    assert np.array_equal(joined["time_ns"], whole["time_ns"])
+    assert moving.is_known
 
 
 def test_phase_totals_are_the_same_in_any_portions() -> None:

@@ -33,20 +33,20 @@ class Reader:
 
     def rings_between(self, rank: int, begin_ns: int, end_ns: int) -> list[Any]:
         self.widest_ns = max(self.widest_ns, end_ns - begin_ns)
-        told = []
+        records = []
         for step, own in enumerate(self._own[:, rank]):
             at = 50 * MS * (step + 1)
             meets = at + round(own * MS)
             if self._ddp:
-                told.append((at, Record.SYNC, 1, 0))
-            told.append((at, Record.MARK, Code.FORWARD, -1))
-            told.append(
+                records.append((at, Record.SYNC, 1, 0))
+            records.append((at, Record.MARK, Code.FORWARD, -1))
+            records.append(
                 (meets, Record.MARK, Code.BACKWARD if self._ddp else Code.COMMUNICATION, -1)
             )
-            told.append((at + 40 * MS, Record.MARK, Code.OTHER, -1))
-            told.append((at + 45 * MS, Record.STEP, 1, step))
-        rows = np.zeros(len(told), SLOT_DTYPE)
-        for place, (time_ns, kind, code, payload) in enumerate(told):
+            records.append((at + 40 * MS, Record.MARK, Code.OTHER, -1))
+            records.append((at + 45 * MS, Record.STEP, 1, step))
+        rows = np.zeros(len(records), SLOT_DTYPE)
+        for place, (time_ns, kind, code, payload) in enumerate(records):
             rows[place] = (time_ns, payload, place + 1, kind, code, 0)
         inside = (rows["time_ns"] >= begin_ns) & (rows["time_ns"] <= end_ns)
         return [("main", rows[inside])]
@@ -57,23 +57,23 @@ def test_the_slowest_is_named_and_the_others_wait(ddp: bool) -> None:
     chance = np.random.default_rng(1)
     own = 10 + chance.normal(0, 0.3, (200, 4))
     own[:, 2] += 6
-    found = balance(Reader(own, ddp=ddp))  # type: ignore[arg-type]
-    assert found is not None and found.slowest == 2
-    assert found.step_s == pytest.approx(0.05, rel=0.05)
-    for row in found.ranks:
+    waiting = balance(Reader(own, ddp=ddp))  # type: ignore[arg-type]
+    assert waiting is not None and waiting.slowest == 2
+    assert waiting.step_s == pytest.approx(0.05, rel=0.05)
+    for row in waiting.ranks:
         waits = (own.max(axis=1) - own[:, row.rank])[1:].mean() / 1e3
         assert row.waiting_s == pytest.approx(waits, rel=0.02, abs=1e-5)
-    assert found.ranks[2].last_share > 0.99
-    assert found.skew_s.median == pytest.approx(6.3e-3, rel=0.1)
+    assert waiting.ranks[2].last_share > 0.99
+    assert waiting.skew_s.median == pytest.approx(6.3e-3, rel=0.1)
 
 
 def test_equal_ranks_are_not_blamed() -> None:
     blamed = 0
     for seed in range(50):
         own = 10 + np.random.default_rng(seed).normal(0, 1.0, (300, 4))
-        found = balance(Reader(own))  # type: ignore[arg-type]
-        assert found is not None
-        blamed += found.slowest is not None
+        waiting = balance(Reader(own))  # type: ignore[arg-type]
+        assert waiting is not None
+        blamed += waiting.slowest is not None
     assert blamed <= 2
 
 
@@ -90,10 +90,10 @@ def test_of_a_long_run_the_middle_is_looked_at() -> None:
     own = np.full((5000, 2), 10.0)
     own[:1000, 0] += 8  # only at its begin
     reader = Reader(own)
-    found = balance(reader)  # type: ignore[arg-type]
-    assert found is not None and 900 < found.steps < 1100
+    waiting = balance(reader)  # type: ignore[arg-type]
+    assert waiting is not None and 900 < waiting.steps < 1100
     assert reader.widest_ns <= 3 * 1000 * 50 * MS  # the rest of it stays on disk
-    assert found.skew_s.p95 == 0.0
+    assert waiting.skew_s.p95 == 0.0
 
 
 @pytest.mark.parametrize("own", [np.full((200, 1), 9.0), np.full((5, 2), 9.0)])

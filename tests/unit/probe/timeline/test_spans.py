@@ -28,23 +28,23 @@ USER = int(Code.USER)
 
 def rows(*marks: Any, step_ns: int = 10) -> Any:
     """Rows from codes; "step" closes a step, "end" ends the run, None drops a record."""
-    found, sequence, steps = [], 0, 0
+    edges, sequence, steps = [], 0, 0
     for i, mark in enumerate(marks):
         sequence += 1
         at = 1000 + i * step_ns
         if mark is None:
             continue
         if mark == "step":
-            found.append((at, steps, sequence, Record.STEP, 1, 0))
+            edges.append((at, steps, sequence, Record.STEP, 1, 0))
             steps += 1
         elif mark == "end":
-            found.append((at, 0, sequence, Record.END, 0, 0))
+            edges.append((at, 0, sequence, Record.END, 0, 0))
         else:
-            found.append((at, -1, sequence, Record.MARK, int(mark), 0))
-    return np.array(found, SLOT_DTYPE)
+            edges.append((at, -1, sequence, Record.MARK, int(mark), 0))
+    return np.array(edges, SLOT_DTYPE)
 
 
-def told(table: SpanTable) -> list[tuple[int, int, bool]]:
+def spans_of(table: SpanTable) -> list[tuple[int, int, bool]]:
     """(code, step, inferred) of each span."""
     return [
         (int(c), int(s), bool(i))
@@ -138,7 +138,7 @@ def test_any_sequence_in_any_batches(marks: list[Any], ended: bool, data: Any) -
     parts = [decoder.feed(table[a:b]) for a, b in zip([0, *cuts], [*cuts, len(table)], strict=True)]
     whole = SpanTable.concat([*parts, decoder.finish()])
     expected = oracle(table)
-    found = list(
+    spans = list(
         zip(
             whole.begin_ns.tolist(),
             whole.end_ns.tolist(),
@@ -148,7 +148,7 @@ def test_any_sequence_in_any_batches(marks: list[Any], ended: bool, data: Any) -
             strict=True,
         )
     )
-    assert found == expected
+    assert spans == expected
     assert (whole.end_ns - whole.begin_ns).sum() == table["time_ns"][-1] - table["time_ns"][0]
     at_once = decode(table)
     for name in ("micro", "entered", "code"):
@@ -177,28 +177,28 @@ def test_nothing_is_attributed_to_a_hole(marks: list[Any], data: Any) -> None:
 def test_holes_can_be_given_by_time() -> None:
     table = rows(D, F, None, None, B, X)
     given_holes = [(1010, 1040, 2)]
-    assert told(decode(table, holes=given_holes)) == told(decode(table))
-    assert (int(Code.OUTSIDE), 0, False) in told(decode(table))
-    assert (int(Code.OUTSIDE), 0, False) not in told(decode(table, holes=()))
+    assert spans_of(decode(table, holes=given_holes)) == spans_of(decode(table))
+    assert (int(Code.OUTSIDE), 0, False) in spans_of(decode(table))
+    assert (int(Code.OUTSIDE), 0, False) not in spans_of(decode(table, holes=()))
 
 
 def test_a_usual_step() -> None:
     table = decode(rows(X, D, PRE, F, TAIL, B, X, O, X, "step", D, "end"))
-    assert [c for c, _, _ in told(table)] == [X, DATA, X, F, F, B, X, O, X, X, DATA]
-    assert [s for _, s, _ in told(table)] == [0] * 9 + [1] * 2
+    assert [c for c, _, _ in spans_of(table)] == [X, DATA, X, F, F, B, X, O, X, X, DATA]
+    assert [s for _, s, _ in spans_of(table)] == [0] * 9 + [1] * 2
     assert counts(table) == {DATA: 2, F: 1, B: 1, O: 1, X: 4}
     assert table.micro.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0]
 
 
 def test_forward_is_inferred_where_no_hook_saw_it() -> None:
     table = decode(rows(D, PRE, B, X, O, X, "step", D, PRE, B, X, "end"))
-    assert [c for c, _, i in told(table) if i] == [F, F]
+    assert [c for c, _, i in spans_of(table) if i] == [F, F]
     assert counts(table)[int(F)] == 2
 
 
 def test_a_compiled_evaluation_is_not_forward() -> None:
     table = decode(rows(D, PRE, D, PRE, D, X, D, PRE, B, X))
-    assert [c for c, _, _ in told(table)] == [DATA, X, DATA, X, DATA, X, DATA, F, B]
+    assert [c for c, _, _ in spans_of(table)] == [DATA, X, DATA, X, DATA, X, DATA, F, B]
 
 
 def test_counts_do_not_see_interruptions() -> None:
@@ -292,17 +292,17 @@ def test_overlay_keeps_the_time(marks: list[Any], theirs: list[tuple[int, Any]])
 
 def test_three_million_edges_per_second() -> None:
     cycle = [X, D, PRE, F, TAIL, B, X, O, X, "step"]
-    one = rows(*cycle * 20_000)
-    one["payload"][one["kind"] == Record.STEP] = np.arange(20_000)
+    table = rows(*cycle * 20_000)
+    table["payload"][table["kind"] == Record.STEP] = np.arange(20_000)
     best = 1e9
     for _ in range(5):
         decoder = SpanDecoder()
         begin = time.process_time()
-        for part in np.array_split(one, 8):
+        for part in np.array_split(table, 8):
             decoder.feed(part)
         decoder.finish()
         best = min(best, time.process_time() - begin)
-    rate = len(one) / best
+    rate = len(table) / best
     print(f"{rate / 1e6:.1f} M edges/s")
     assert rate > 1e6  # a third of the bar: this also runs on busy machines
 

@@ -21,26 +21,26 @@ def times(durations_ms: list[float], *, portions: int = 1) -> StepDurations:
 def test_slow_first_steps_and_rare_evaluations_do_not_move_the_median() -> None:
     """nanoGPT compiled: 5.73 s per step were reported for 16 ms."""
     steps = [9000.0, 400.0, 60.0] + ([16.0] * 9 + [1500.0]) * 8
-    found = times(steps).times()
-    assert found is not None
-    assert found.median_s == pytest.approx(0.016, rel=0.003)
-    assert found.low_s == pytest.approx(0.016, rel=0.003)
-    assert found.left_out == 3
+    durations = times(steps).times()
+    assert durations is not None
+    assert durations.median_s == pytest.approx(0.016, rel=0.003)
+    assert durations.low_s == pytest.approx(0.016, rel=0.003)
+    assert durations.left_out == 3
 
 
 def test_at_most_twenty_steps_are_left_out() -> None:
-    found = times([100.0] * 30 + [10.0] * 100).times()
-    assert found is not None and found.left_out == 20
+    durations = times([100.0] * 30 + [10.0] * 100).times()
+    assert durations is not None and durations.left_out == 20
 
 
 @pytest.mark.parametrize("portions", [1, 2, 7])
 def test_portions_do_not_matter(portions: int) -> None:
     random = np.random.default_rng(3)
     steps = random.lognormal(3, 0.5, 500)
-    found = times(steps.tolist(), portions=portions).times()
-    assert found is not None
-    kept = steps[found.left_out :]
-    for seconds, share in ((found.low_s, 25), (found.median_s, 50), (found.high_s, 75)):
+    durations = times(steps.tolist(), portions=portions).times()
+    assert durations is not None
+    kept = steps[durations.left_out :]
+    for seconds, share in ((durations.low_s, 25), (durations.median_s, 50), (durations.high_s, 75)):
         assert seconds == pytest.approx(np.percentile(kept, share) / 1e3, rel=0.01)
 
 

@@ -22,7 +22,7 @@ from probe.store.catalogue import Catalogue, Hungriest, RunSummary, listing
 from probe.store.catalogue.kept import kept_file
 from probe.store.catalogue.labels import change_labels
 from probe.store.catalogue.rows import empty_row
-from probe.store.catalogue.search import check_days, found
+from probe.store.catalogue.search import check_days, matching
 from probe.store.catalogue.totals import Worth, total, totals_by
 from probe.store.live import LiveDevice, LivePage, write_live
 from probe.store.runs import create_run
@@ -270,7 +270,7 @@ RUNS = [
     ],
 )
 def test_search(text: str, names: list[str]) -> None:
-    assert [each["name"] for each in found(RUNS, text)] == names
+    assert [each["name"] for each in matching(RUNS, text)] == names
 
 
 def test_what_is_no_date_is_refused() -> None:
@@ -282,7 +282,7 @@ def test_what_is_no_date_is_refused() -> None:
 
 
 def test_archived_runs_are_there_when_they_are_asked_for() -> None:
-    assert [each["name"] for each in found(RUNS, "paper", archived=True)] == ["faster", "old"]
+    assert [each["name"] for each in matching(RUNS, "paper", archived=True)] == ["faster", "old"]
 
 
 def test_totals_keep_apart_what_was_measured_and_what_a_model_says() -> None:
@@ -312,10 +312,10 @@ def test_cost_and_intensity_that_are_given(tmp_path: Path) -> None:
     two_hours = row("a", energy_j=3.6e6, duration_s=7200.0, power=watts)
     later = row("b", day="2026-11-09", energy_j=3.6e6, duration_s=7200.0)
     tariffs = Tariffs(tariff("200", "intensity", "g"), tariff(str(prices), "price", ""))
-    known = worths([two_hours, later], tariffs)
-    assert known["id-a"].price_per_kwh == pytest.approx(0.25 * 0.10 + 0.75 * 0.50)
-    assert known["id-b"].price_per_kwh is None  # the file says nothing of that day
-    summed = total([two_hours, later], known)
+    worth = worths([two_hours, later], tariffs)
+    assert worth["id-a"].price_per_kwh == pytest.approx(0.25 * 0.10 + 0.75 * 0.50)
+    assert worth["id-b"].price_per_kwh is None  # the file says nothing of that day
+    summed = total([two_hours, later], worth)
     assert summed.co2e_g == pytest.approx(400.0) and summed.cost == pytest.approx(0.4)
     assert summed.no_cost == 1
 
