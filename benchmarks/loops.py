@@ -53,9 +53,9 @@ def main() -> int:
         for way in ways:
             cases.append(least_disturbed(name, way))
             print(line(cases[-1]), flush=True)
-    right = sum(not case["wrong"] and not case["warnings"] for case in cases)
-    silent = [case for case in cases if case["wrong"] and not case["warnings"]]
-    unknown = sum((case["name"], case["way"]) in UNKNOWN for case in silent)
+    right = sum(not each["wrong"] and not each["warnings"] for each in cases)
+    silent = [each for each in cases if each["wrong"] and not each["warnings"]]
+    unknown = sum((each["name"], each["way"]) in UNKNOWN for each in silent)
     print(f"right: {right} of {len(cases)}")
     print(f"wrong and silent: {len(silent) - unknown}, and {unknown} that were named beforehand")
     if len(cases) == len(LOOPS) * len(WAYS):

@@ -97,9 +97,9 @@ def entries(calibration: Calibration) -> list[dict[str, object]]:
     counter["delay_s"] = max(-0.01, c.delay_s + c.lag_s)
     if c.part_s or c.average_s:
         counter["window_s"], counter["delay_s"] = c.part_s or c.average_s, max(-0.01, c.delay_s)
-    entries = [common | counter]
+    cards = [common | counter]
     if c.instant_period_s and c.instant_window_s:
         power: dict[str, object] = {"period_s": c.instant_period_s}
         power["window_s"] = c.instant_window_s
-        entries.append(common | {"quantities": ["power"]} | power)
-    return entries
+        cards.append(common | {"quantities": ["power"]} | power)
+    return cards

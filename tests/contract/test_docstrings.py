@@ -24,12 +24,12 @@ NOT_IMPORTED = {"__main__", "sitecustomize"}  # they act when they are imported
 def modules(package: str) -> tuple[ModuleType, ...]:
     root = importlib.import_module(package)
     names = (module.name for module in pkgutil.walk_packages(root.__path__, f"{package}."))
-    modules = [root]
+    imported = [root]
     for name in names:
         if NOT_IMPORTED.isdisjoint(name.split(".")):
             with contextlib.suppress(FrameworkError):  # of an entry whose framework is not here
-                modules.append(importlib.import_module(name))
-    return tuple(modules)
+                imported.append(importlib.import_module(name))
+    return tuple(imported)
 
 
 def classes(module: ModuleType) -> Iterator[type]:

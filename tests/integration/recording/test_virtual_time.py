@@ -135,7 +135,7 @@ class WatchedQueue:
 
 
 def await_sealers(queues: list[WatchedQueue]) -> None:
-    assert queues and processes.wait_until(lambda: all(queue.is_done for queue in queues))
+    assert queues and processes.wait_until(lambda: all(each.is_done for each in queues))
 
 
 def test_old_segments_are_thinned_while_the_run_goes_on(
