@@ -45,8 +45,8 @@ class TestDistributed:
             assert run.counts["communication"] == N  # of the last micro-batch alone
 
     def test_what_backward_waits_after_the_last_gradient(self, tmp_path: Path) -> None:
-        """Reducing takes 15 ms longer than computing: that is communication, not backward."""
-        late_s = 0.015
+        """Reducing takes 0.1 s longer than computing: that is communication, not backward."""
+        late_s = 0.1  # longer than a backward on a busy machine
         waits: list[threading.Thread] = []
 
         def hook(_state, bucket):  # DDP checks annotations, and these are text here
