@@ -108,7 +108,7 @@ def problems() -> tuple[str, ...]:
 
 @cache
 def _read(given: str) -> tuple[tuple[Card, ...], tuple[str, ...]]:
-    whole: list[Card] = []
+    usable: list[Card] = []
     lines: list[str] = []
     for file in ([Path(given)] if given else []) + [_FILE]:
         try:
@@ -122,10 +122,10 @@ def _read(given: str) -> tuple[tuple[Card, ...], tuple[str, ...]]:
             continue
         for number, entry in enumerate(entries, 1):
             try:
-                whole.append(card_of(entry))
+                usable.append(card_of(entry))
             except (ValueError, TypeError, KeyError) as error:
                 lines.append(f"{file.name}: entry {number} is ignored: {error}")
-    return tuple(whole), tuple(lines)
+    return tuple(usable), tuple(lines)
 
 
 def card_of(entry: Any) -> Card:

@@ -52,6 +52,13 @@ def sgd(*modules: Any, **options: Any) -> Any:
     return torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01, **options)
 
 
+@torch.no_grad()
+def follow(average: nn.Module, model: nn.Module) -> None:
+    """Move the average of the weights a tenth of the way to the model's."""
+    for slow, fast in zip(average.parameters(), model.parameters(), strict=True):
+        slow.lerp_(fast, 0.1)
+
+
 # -- one model, one optimizer -----------------------------------------------------------------
 
 
@@ -489,9 +496,7 @@ def moving_average(t: Truth) -> Iterator[Any]:
             LOSS(model(x), y).backward()
             optimizer.step()
             optimizer.zero_grad()
-            with torch.no_grad():
-                for slow, fast in zip(average.parameters(), model.parameters(), strict=True):
-                    slow.lerp_(fast, 0.1)
+            follow(average, model)
         with torch.no_grad(), t.evaluation():
             for x, _ in batches(4):
                 average(x)
@@ -509,9 +514,7 @@ def moving_average_sampled(t: Truth) -> Iterator[Any]:
             LOSS(model(x), y).backward()
             optimizer.step()
             optimizer.zero_grad()
-            with torch.no_grad():
-                for slow, fast in zip(average.parameters(), model.parameters(), strict=True):
-                    slow.lerp_(fast, 0.1)
+            follow(average, model)
         with torch.no_grad(), t.evaluation():
             for _ in range(5):
                 average(torch.randn(4, 8))

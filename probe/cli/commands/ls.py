@@ -122,13 +122,16 @@ def _print_sums(rows: list[RunSummary], options: argparse.Namespace) -> int:
 
     tariffs = Tariffs.given()
     worth, currency = worths(rows, tariffs), currency_of(tariffs)
-    sums, whole = totals_by(rows, options.by, worth), total(rows, worth)
+    sums, all_runs = totals_by(rows, options.by, worth), total(rows, worth)
     if options.format == "json":
-        answer = {options.by: {key: asdict(of) for key, of in sums.items()}, "all": asdict(whole)}
+        answer = {
+            options.by: {key: asdict(of) for key, of in sums.items()},
+            "all": asdict(all_runs),
+        }
         print(json.dumps(answer | {"currency": currency}, indent=1))
         return 0
     body = [[key or f"no {options.by}", *sum_cells(of, currency)] for key, of in sums.items()]
-    table = [[options.by, *SUM_HEAD], *body, ["all", *sum_cells(whole, currency)]]
+    table = [[options.by, *SUM_HEAD], *body, ["all", *sum_cells(all_runs, currency)]]
     print("\n".join(aligned(table, [0])))
     return 0
 

@@ -211,8 +211,8 @@ def around_data(original: Call, hooks: HookTarget) -> Call:
 class CallWrapper:
     """Stands where a class has ``__call__``; calls the listener of the module that is called.
 
-    A root module's class may have further ones that nobody has heard yet: a copy of the weights
-    that is evaluated once in a while. They are heard when they are called.
+    Where the class has a root module, its other modules are offered to the finder of roots when
+    they are called: a copy of the weights, for example, that is evaluated after each epoch.
 
     Pickling the class by value (cloudpickle) takes the original, without this wrapper.
     """

@@ -2,20 +2,20 @@
 
 They are heard when they are called (:mod:`discovery`), from the beginning, until a few steps have
 brought none that is new; and again when an optimizer is made or steps for the first time, as of a
-second training, and when a module is told to evaluate. Another module of a root's class is heard
-whenever it is called, for that class's calls are replaced anyway: most averages of the weights are
-copies of the model.
+second training, and when a module is told to evaluate. Other modules of a root's class are heard
+whenever they are called, because the ``__call__`` of that class stays replaced. Most averages of
+the weights are such copies of the model.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..patches.module_call import Listening
 from ..patches.wrappers import Listener, RootListener
 from . import living_modules
+from .class_mates import ClassMates
 from .discovery import Discovery
 from .evaluations import Evaluations
 from .held_optimizers import held_optimizers, says_its_steps
@@ -68,7 +68,7 @@ class RootFinder:
         self._numbers: dict[str, int] = {}
         self._optimizers = list(optimizers)
         self.roots: dict[int, Root] = {}
-        self._ignored: dict[int, weakref.ref[Any]] = {}  # modules that are no roots, by their ids
+        self._class_mates = ClassMates(self._hear)
         self._kinds: list[KindListeners] = []
         self.discovery = Discovery(machine, self._hear)
         self._quiet_from, self._widened = 0, False  # nothing new since that step; looked wider once
@@ -165,7 +165,7 @@ class RootFinder:
         """Tell ``machine`` of calls from now on, which tells threads apart."""
         self._hearing = machine
         for root in list(self.roots.values()):
-            root.tell(machine, self._hear)
+            root.tell(machine, self._class_mates.hear)
         self.discovery.tell(machine)
 
     def note_on_steps(self) -> str:
@@ -201,17 +201,12 @@ class RootFinder:
         """A module is called from outside of all roots: the listener, if it is one from now on."""
         if self._is_heard(module):
             return None  # its own listener hears the call, or is below a later patch
-        ignored = self._ignored.get(id(module))
-        if ignored is not None and ignored() is module:
-            return None
+        if not living_modules.has_parameters(module):
+            return None  # a loss, a metric, a preprocessing
         if len(self.roots) >= _MOST_ROOTS:
             self._forget_dead()  # of a loop that makes a model at every step
-        if len(self.roots) >= _MOST_ROOTS or not living_modules.has_parameters(module):
-            # A loss, a metric, a preprocessing. They may be called for each sample.
-            if len(self._ignored) >= _MOST_ROOTS:
-                self._ignored.clear()
-            self._ignored[id(module)] = weakref.ref(module)
-            return None
+            if len(self.roots) >= _MOST_ROOTS:
+                return None
         listener = self._listen(module)
         self._quiet_from = self._machine.steps
         return listener
@@ -226,7 +221,7 @@ class RootFinder:
         return root is not None and root.listening.module() is module
 
     def _listen(self, module: Any) -> Listener | None:
-        listener = RootListener(self._hearing, id(module), self._hear)
+        listener = RootListener(self._hearing, id(module), self._class_mates.hear)
         try:
             self.roots[id(module)] = Root(Listening(module, listener))
         except Exception as error:  # a class that does not let anything be set

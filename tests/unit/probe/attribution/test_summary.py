@@ -64,19 +64,19 @@ def test_pieces_come_to_the_whole(period_s: float, every_s: float) -> None:
     curve = knots.curve()
     assert curve is not None and summary.curve is not None and summary.shares is not None
     ends = np.array(run)
-    whole = float(np.diff(curve.at(ends))[0])
-    assert float(np.diff(summary.curve.at(ends))[0]) == pytest.approx(whole, rel=1e-9)
+    total_j = float(np.diff(curve.at(ends))[0])
+    assert float(np.diff(summary.curve.at(ends))[0]) == pytest.approx(total_j, rel=1e-9)
     assert summary.curve.period_s == pytest.approx(curve.period_s, rel=0.02)
     assert summary.highest_w == pytest.approx(curve.highest_power_w(), rel=0.05)
     shares = summary.shares.bounded(HIGHEST_W)
     place = int(np.searchsorted(POWERS_W, HIGHEST_W))
     theirs = split(curve, begin, end, code, run, POWERS_W[place : place + 1]).bounded(HIGHEST_W)
     assert list(shares) == list(theirs) == [1, 2, UNATTRIBUTED]
-    assert sum(part.energy_j for part in shares.values()) == pytest.approx(whole, rel=1e-9)
+    assert sum(part.energy_j for part in shares.values()) == pytest.approx(total_j, rel=1e-9)
     for key, part in theirs.items():
         assert shares[key].time_ns == part.time_ns
         assert shares[key].energy_j == pytest.approx(part.energy_j, rel=2e-3)
-        assert shares[key].low_j == pytest.approx(part.low_j, rel=0.02, abs=0.005 * whole)
+        assert shares[key].low_j == pytest.approx(part.low_j, rel=0.02, abs=0.005 * total_j)
         assert shares[key].high_j == pytest.approx(part.high_j, rel=0.02)
 
 

@@ -112,7 +112,7 @@ def test_one_of_a_class_then_several_then_another_one() -> None:
 
 
 class Machine:
-    """The calls of a root that a machine is told of, and whether a further one may be a root."""
+    """Stands in for the state machine: logs calls of roots; none may begin inside another."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, int]] = []

@@ -79,7 +79,7 @@ def test_without_a_counter_power_is_the_total(tmp_path: Path) -> None:
     assert not sources["power_average"].in_total
     readings = drive(sensor, rig.clock(), 10.0)
     watts = values(readings, sources["power"])
-    assert 9 <= len(watts) <= 12  # power that stands still is told once a second
+    assert 9 <= len(watts) <= 12  # unchanged power is stored once a second
     assert set(watts) == {80.0}
 
 

@@ -72,7 +72,7 @@ def test_the_backward_that_reduces_less_the_others_without_the_first(batch: int)
     assert table_row is not None and table_row.rank == 3
     low, high = table_row.cost_s_interval
     assert low <= table_row.cost_s <= high
-    assert table_row.contention_s is None  # without timers nobody knows what of it was exposed
+    assert table_row.contention_s is None  # without timers the exposed part is unknown
 
 
 def test_of_two_the_first_has_to_do_and_that_is_said() -> None:
