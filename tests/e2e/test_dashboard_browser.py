@@ -485,7 +485,10 @@ def test_the_ranks_of_a_job(browser: Any, shown: Shown) -> None:
             "section.card", has=page.get_by_role("heading", name="Communication", exact=True)
         ).inner_text()
         assert "exposed + contention" in costs
-        assert "DDP's timers" in costs
+        # Which methods there are depends on how many steps a busy machine made.
+        communication = report_of(shown.directory.parent, run=shown.runs["crew"])["communication"]
+        assert len(communication) == 4
+        assert all(row["method"] in costs for row in communication)
         assert all(f"gpu{gpu}" in body for gpu in range(4))
         with page.expect_download() as download:
             page.locator(
