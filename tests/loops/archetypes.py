@@ -336,6 +336,39 @@ def no_module(t: Truth) -> Iterator[Any]:
 # -- gradients for other ends -----------------------------------------------------------------
 
 
+class Adjoint(torch.autograd.Function):
+    """Calls a model, and once more for its gradients: nothing is kept between the two."""
+
+    @staticmethod
+    def forward(ctx: Any, model: Any, x: Any, *parameters: Any) -> Any:  # type: ignore[override]
+        ctx.model, ctx.parameters = model, parameters
+        ctx.save_for_backward(x)
+        return model(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        with torch.enable_grad():
+            y = ctx.model(*ctx.saved_tensors)
+        return None, None, *torch.autograd.grad(y, ctx.parameters, gradient)
+
+
+@loop
+def adjoint(t: Truth) -> Iterator[Any]:
+    """As a neural ODE is trained."""
+    model = Net()
+    optimizer = sgd(model)
+    yield model, optimizer
+    t.without_gradients = "train"
+    for x, y in batches():
+        LOSS(Adjoint.apply(model, x, *model.parameters()), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad(), t.evaluation():
+        for x, _ in batches(2):
+            Adjoint.apply(model, x, *model.parameters())
+
+
 @loop
 def gradient_penalty(t: Truth) -> Iterator[Any]:
     model = Smooth()

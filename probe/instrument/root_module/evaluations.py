@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from .unseen_steps import UnseenSteps
 if TYPE_CHECKING:
     from ..state_machine import PhaseStateMachine
 
-EVAL, INFERENCE, NO_GRAD = int(Code.EVAL), int(Code.INFERENCE), int(Code.NO_GRAD)
+FORWARD, EVAL = int(Code.FORWARD), int(Code.EVAL)
+INFERENCE, NO_GRAD = int(Code.INFERENCE), int(Code.NO_GRAD)
+_CALLERS = 64  # frames that are looked at
 
 
 class Evaluations:
@@ -62,6 +65,8 @@ class Evaluations:
             if not module.training:
                 within = machine.loaded or machine.in_tail()  # a step; else after one
                 return NO_GRAD if root.each_step and within else EVAL
+            if _in_autograd_function():
+                return FORWARD  # its backward is the function's own, as that of adjoint methods
             if not machine.forward_heard:
                 root.rolls_out = True
             if machine.loaded or machine.in_tail():
@@ -81,3 +86,16 @@ class Evaluations:
             root.owned = self._owned.changes
             root.trained = any(p in self._owned for p in module.parameters())
         return root.trained
+
+
+def _in_autograd_function() -> bool:
+    """Whether an ``autograd.Function`` calls this: gradients are off in its forward."""
+    apply = sys.modules["torch"].autograd.Function.apply.__func__.__code__
+    frame = sys._getframe(1)
+    for _ in range(_CALLERS):
+        if frame.f_code is apply:
+            return True
+        if (caller := frame.f_back) is None:
+            return False
+        frame = caller
+    return False
