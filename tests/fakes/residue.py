@@ -1,4 +1,4 @@
-"""What a test left behind: threads, processes, rings in shared memory, patches of torch."""
+"""What a test left behind: threads, processes, rings, patches of torch, a lower priority."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ class Before:
     threads: frozenset[threading.Thread]
     patched: tuple[object, ...] | None
     newest_pid: int
+    priority: int
+    finders: tuple[object, ...]
 
 
 def before() -> Before:
-    return Before(frozenset(threading.enumerate()), _patched(), _newest_pid())
+    return Before(
+        frozenset(threading.enumerate()), _patched(), _newest_pid(), _priority(), _finders()
+    )
 
 
 def after(test: str, folder: Path, was: Before) -> list[str]:
@@ -42,7 +46,20 @@ def after(test: str, folder: Path, was: Before) -> list[str]:
         ring.unlink(missing_ok=True)
     if was.patched is not None and _patched() != was.patched:
         left.append("a patch of torch")
+    if _priority() != was.priority:
+        left.append(f"priority {_priority()}, which every later test has, too")
+    if _finders() != was.finders:
+        left.append("a finder of modules")
     return left
+
+
+def _priority() -> int:
+    return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def _finders() -> tuple[object, ...]:
+    """What finds modules for imports and is ours."""
+    return tuple(finder for finder in sys.meta_path if type(finder).__module__.startswith(OURS))
 
 
 def _until_none(find):  # type: ignore[no-untyped-def]

@@ -127,6 +127,8 @@ def test_bad_words_get_one_clear_line(
 ) -> None:
     monkeypatch.setenv("PROBE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    # It lowers the priority of its process for good: here that of all tests that follow.
+    monkeypatch.setattr("dashboard.command._stay_small", lambda: None)
     with pytest.raises(SystemExit) as leaving:
         main(["dashboard", *words])
     err = capsys.readouterr().err
