@@ -111,7 +111,8 @@ def test_a_child_that_nobody_waits_for_is_neither_lost_nor_taken_back(process: O
     sensor = opened(process.pid)
     before = cpu_seconds(sensor)
     process.do("r, w = stay(0.3)")
-    assert processes.wait_until(lambda: cpu_seconds(sensor) - before >= 0.29)
+    # Linux counts in ticks of 10 ms, user and system time apart: 0.28 may be all there is to see.
+    assert processes.wait_until(lambda: cpu_seconds(sensor) - before > 0.27)
     process.do("os.close(w); time.sleep(0.1)")
     after = [cpu_seconds(sensor) for _ in range(3)]
     assert min(after) - before == pytest.approx(0.3, abs=0.1)
