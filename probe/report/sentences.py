@@ -23,6 +23,7 @@ from .printable import printable
 from .text_tables import unique
 
 _MOST_OPTIMIZERS = 4  # that are named one by one
+_STEADY_S = 30.0  # a shorter run's recorder has no share of a core to speak of
 
 METHOD = (
     "Energy of a device is the difference of its own counter, or the integral of sampled power "
@@ -148,9 +149,11 @@ def quality(report: Report | GroupInfo) -> list[tuple[str, str]]:
         rows.append(("overhead", line))
     if recorder is not None and recorder.wall_s:
         start_s = recorder.start_cpu_s or 0.0
-        used = (recorder.cpu_s - start_s) / recorder.wall_s
-        line = f"{share(used)} of a core, "
-        line += f"after {start_s:.1f} s of CPU to start" if start_s else "its start included"
+        if recorder.wall_s < _STEADY_S and start_s:
+            line = f"{recorder.cpu_s:.1f} s of CPU, {start_s:.1f} s of it to start"
+        else:
+            line = f"{share((recorder.cpu_s - start_s) / recorder.wall_s)} of a core, "
+            line += f"after {start_s:.1f} s of CPU to start" if start_s else "its start included"
         rows.append(("recorder", line))
     return rows
 

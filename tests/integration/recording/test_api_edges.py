@@ -169,16 +169,14 @@ def test_the_recorders_start_is_counted_apart(tmp_path: Path) -> None:
     assert processes.status_at_end(run) is RunStatus.FINISHED
     recorder = json.loads((run / "run.json").read_text())["recorder"]
     assert 0 < recorder["start_cpu_s"] <= recorder["cpu_s"]
-    report = empty("")
+    used = RecorderUse(pid=1, start_ticks=1, epoch=1, cpu_s=3.0, start_cpu_s=1.0, wall_s=100.0)
     report = replace(
-        report,
-        overhead=Overhead(share_of_step=0.01, method="measured"),
-        recorder=RecorderUse(
-            pid=1, start_ticks=1, epoch=1, cpu_s=3.0, start_cpu_s=1.0, wall_s=100.0
-        ),
+        empty(""), overhead=Overhead(share_of_step=0.01, method="measured"), recorder=used
     )
     text = report.render("text")
     assert "recorder  2.0 % of a core, after 1.0 s of CPU to start" in str(text)
+    text = replace(report, recorder=replace(used, wall_s=5.0)).render("text")
+    assert "recorder  3.0 s of CPU, 1.0 s of it to start" in str(text)
 
 
 def test_probe_run_ends_as_its_script_whatever_becomes_of_the_report(tmp_path: Path) -> None:
