@@ -480,18 +480,29 @@ class PhaseStateMachine:
             self._evaluates_since = self._evaluated_with_gradients = True
             self._forward = EVAL
         elif self._forward_seen:
-            if self._samples_without_gradients:
-                self._undecided += self._samples_without_gradients
-                self._samples_without_gradients = 0
-            self._evaluated_with_gradients = False
-            self._trains_since = True
             self._forward = FORWARD
-            self.forward_heard = self._trained = True
-            self.loaded = False
+            self._trains_now()
         else:
-            self._evaluates_since = True
             self._forward = self._call_with(self.without_gradients, module) or EVAL
+            if self._forward == FORWARD:  # gradients are those of a function around it
+                self._forward_seen = True
+                self._trains_now()
+            else:
+                self._evaluates_since = True
         self._mark(self.base() if self._compiling or self._saving else self._forward)
+
+    @cython.final
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _trains_now(self) -> cython.void:
+        """Note a forward that trains."""
+        if self._samples_without_gradients:
+            self._undecided += self._samples_without_gradients
+            self._samples_without_gradients = 0
+        self._evaluated_with_gradients = False
+        self._trains_since = True
+        self.forward_heard = self._trained = True
+        self.loaded = False
 
     def forward_end(self, root: cython.ulonglong) -> None:
         """Leave a call of the root module."""

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.fakes.phase_recording import watched  # noqa: E402
-from tests.loops.archetypes import LOSS, STEPS, batch, batches, sgd  # noqa: E402
+from tests.loops.archetypes import LOSS, STEPS, Adjoint, batch, batches, sgd  # noqa: E402
 from tests.loops.models import Net  # noqa: E402
 
 
@@ -133,4 +133,23 @@ def test_batches_loaded_without_gradients_are_counted_if_they_are_trained(tmp_pa
                 model(x)
             model.train()
     assert run.counts["data"] == 2 * STEPS
+    assert run.samples == 4 * 2 * STEPS
+
+
+def test_batches_of_a_model_that_a_function_calls_are_counted(tmp_path: Path) -> None:
+    model = Net()
+    optimizer = sgd(model)
+    with watched(tmp_path, model, optimizer) as run:
+        for _ in range(2):
+            for x, y in batches():
+                LOSS(Adjoint.apply(model, x, *model.parameters()), y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            model.eval()
+            with torch.no_grad():
+                for x, _ in batches(4):
+                    model(x)
+            model.train()
+    assert run.counts["data"] == run.counts["forward"] == 2 * STEPS
+    assert run.counts["eval"] == 2 * 4
     assert run.samples == 4 * 2 * STEPS
