@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COMPILED := setup.py $(wildcard probe/ring/*.pxd) probe/recorder/spawn_thread.c $(shell grep -rl --include=*.py '^# cython:' probe)
 RUN := OMP_NUM_THREADS=2 $(BIN)/python
+# Where it is set, each of the hundreds of processes of the tests compiles all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-full test-oldest lint docs system bench gpu prove build clean
 
@@ -55,10 +57,10 @@ $(DOCS): $(STAMP)
 docs: $(DOCS)
 	@$(RUN) -m docs.site
 
-# Three workers share two cores, as some tests wait; then come those that mostly wait, and at last those that measure a
-# processor's time, one by one: of these parts only the files are read that have any. Of those that share a core each
-# gets one thread: OpenMP's threads wait for each other by spinning, which takes ten times as long there. Lint runs
-# beside the first part.
+# Three workers share two cores, as some tests wait. The paced ones, which mostly wait and look at times, run beside the
+# others, which take the processors only when no paced test wants them (SCHED_IDLE). At last come those that measure a
+# processor's time, one by one. Of paced and alone only the files are read that have any. Each test gets one thread:
+# OpenMP's threads wait for each other by spinning, which takes ten times as long on a shared core.
 # The results of every run stay in build/: tests/count_green.py. What a worker wrote before it died is shown at the end.
 RESULTS = build/junit-$(shell date +%Y%m%d-%H%M%S)
 PYTEST := $(BIN)/python -m pytest
@@ -66,13 +68,15 @@ MARKED = $(shell grep -rl 'mark\.$(1)' tests --include='test_*.py')
 SHARED := -n 3 --dist loadgroup -m "not gpu and not alone and not paced and not full"
 PACED := -n 3 --dist loadgroup -m "paced and not gpu and not full" $(call MARKED,paced)
 ALONE := -m "alone and not gpu and not full" $(call MARKED,alone)
+WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 test: $(STAMP) system
 	@mkdir -p build; failed=0; \
-	$(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
-	OMP_NUM_THREADS=1 $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml 2>build/stderr.txt \
+	$(WHEN_IDLE) $(MAKE) --no-print-directory lint >build/lint.txt 2>&1 & lint=$$!; \
+	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml >build/paced.txt 2>&1 & paced=$$!; \
+	OMP_NUM_THREADS=1 $(WHEN_IDLE) $(PYTEST) $(SHARED) --junitxml=$(RESULTS)-shared.xml 2>build/stderr.txt \
 	    || { failed=$$?; cat build/stderr.txt; }; \
 	wait $$lint || { failed=$$?; cat build/lint.txt; }; \
-	OMP_NUM_THREADS=1 $(PYTEST) $(PACED) --junitxml=$(RESULTS)-paced.xml || failed=$$?; \
+	wait $$paced || failed=$$?; cat build/paced.txt; \
 	$(PYTEST) $(ALONE) --junitxml=$(RESULTS)-alone.xml || failed=$$?; \
 	exit $$failed
 
