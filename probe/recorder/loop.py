@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..clock import Clock
+from ..small_process import stay_small
 from ..store import files, layout
 from ..store.live import ViewerWatch
 from ..store.members import Member
@@ -79,6 +80,7 @@ class Recorder:
         self._await_members()
         self._sensors = self._open_sensors(self._run, self._watch.members.values(), self._clock)
         # Heavy imports only now: the meters are already being read.
+        stay_small()
         from .drain import warm_up
         from .hangs.watch import HangWatch
         from .pipeline.pipeline import Pipeline

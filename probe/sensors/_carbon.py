@@ -1,7 +1,7 @@
 """Carbon intensity of electricity from the data that CodeCarbon ships. Never the network.
 
-Importing CodeCarbon takes about a second (pandas), so this is for a thread of the
-recorder or for a command, never for the training process.
+Asking CodeCarbon takes about a second (pandas) where its answer is not kept, so this is for a
+thread of the recorder or for a command, never for the training process.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import UsageError
+from ._kept_answers import kept_answer
 
 _importing = threading.Lock()
 
@@ -37,6 +39,15 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
     Raises:
         UsageError: a country that CodeCarbon has no data for.
     """
+    return kept_answer(
+        CarbonIntensity,
+        f"country {country}",
+        lambda: _ask(country),
+        lambda kept: kept.g_per_kwh >= 0 and math.isfinite(kept.g_per_kwh),
+    )
+
+
+def _ask(country: str | None) -> CarbonIntensity:
     with silently():
         import_codecarbon()
         from codecarbon import __version__ as version

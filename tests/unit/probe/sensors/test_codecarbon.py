@@ -62,7 +62,8 @@ def test_power_of_the_job_without_a_file_a_word_or_a_call_of_nvml(tmp_path: Path
     work.mkdir()
     rig = NvmlRig(calls, gpus=1, power_w=300.0)
     root = str(Path(__file__).parents[4])
-    stored = alone(work, {**rig.env(), "PYTHONPATH": root, "HOME": str(work)})
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    stored = alone(work, {**rig.env(), "PYTHONPATH": root, "HOME": str(work), **cache})
     assert stored["gpus"] == [False, False, False] and not stored["pynvml"]
     assert stored["read"]["codecarbon:cpu"] > 0
     assert stored["read"]["codecarbon:ram"] > 0
@@ -70,10 +71,17 @@ def test_power_of_the_job_without_a_file_a_word_or_a_call_of_nvml(tmp_path: Path
     assert not list(work.iterdir())  # no emissions.csv, no configuration, no log
 
 
+@pytest.fixture
+def unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No answer of CodeCarbon is kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def sensor_of(tmp_path: Path, pids: tuple[int, ...]) -> CodeCarbonSensor:
     return CodeCarbonSensor(SensorContext(pids=pids, powercap_root=tmp_path))
 
 
+@pytest.mark.usefixtures("unasked")
 def test_two_sockets_have_the_power_of_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from codecarbon.core import cpu, util
 
@@ -94,6 +102,7 @@ def test_a_job_that_is_gone_models_the_machine(tmp_path: Path) -> None:
     assert all(isinstance(reading, Sample) for reading in sensor.read())
 
 
+@pytest.mark.usefixtures("unasked")
 def test_the_kernel_names_the_processor_and_no_process_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
