@@ -14,11 +14,14 @@ from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..cache_folder import cache_folder
 
-Answer = TypeVar("Answer")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Answer = TypeVar("Answer", bound="DataclassInstance")
 
 _NAME_LENGTH = 100  # of a file; a processor's name is shorter
 

@@ -49,7 +49,10 @@ class CodeCarbonSensor:
         self._next_ns = context.clock.now_ns()
 
     def open(self) -> Sequence[Source]:
-        """Detect the CPU (0.3 s; 1 s at first). Raises SensorUnavailable if RAPL measures all of it."""
+        """Detect the CPU, which takes 0.3 s, the first time 1 s.
+
+        Raises SensorUnavailable if RAPL measures all of it.
+        """
         context = self._context
         measured = measured_devices(context.powercap_root, context.proc_root, context.clock)
         for device, what in (("cpu", "CPU power model"), ("ram", "RAM power model")):

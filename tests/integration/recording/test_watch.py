@@ -152,3 +152,25 @@ def test_the_example_of_the_design_without_a_single_argument(tmp_path: Path) -> 
     assert report["values"]["samples"]["sum"] == 64
     total = sum(row["time_s"] for row in report["phases"])
     assert abs(total - report["run"]["duration_s"]) < 1e-6
+
+
+def test_pandas_is_loaded_by_a_machine_s_first_recorder_at_most(tmp_path: Path) -> None:
+    """What CodeCarbon says is kept, and pyarrow does not look for pandas."""
+    code = (
+        processes.AWAIT_RECORDER
+        + """
+import probe
+from probe.recorder.spawn import signed
+for _ in range(2):
+    with probe.watch() as run:
+        await_source(run, "codecarbon:cpu")
+        while "carbon" not in json.loads((run.path / "run.json").read_text()):
+            time.sleep(0.05)
+        pid, _ = signed(run.path, 1)
+        libraries = open(f"/proc/{pid}/maps").read()
+        print("pyarrow" in libraries, "pandas" in libraries)
+"""
+    )
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    result = processes.run(code, tmp_path, extra=cache)
+    assert result.stdout.splitlines() == ["True True", "True False"], result.stderr
