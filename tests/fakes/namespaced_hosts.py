@@ -6,9 +6,10 @@
         alpha.popen(["torchrun", …]); beta.popen([…])     # they reach each other by address
 
 A host is a process that sleeps in namespaces of its own; commands enter them. The hosts hang on a
-bridge; this process joins by an address of its own. Shared memory is each host's own, the files
-below are like a shared file system; processes are seen by all, and it is one boot, so what a test
-checks must not lean on either. Needs root and util-linux.
+bridge in a network of its own. ``joined``, it is in this machine's network, which reaches them; a
+browser that runs meanwhile says that its network has changed, and fails. Shared memory is each
+host's own, the files below are like a shared file system. Processes are seen by all, and it is one
+boot, so what a test checks must not lean on either. Needs root and util-linux.
 """
 
 from __future__ import annotations
@@ -36,16 +37,9 @@ def possible() -> bool:
     """Whether this machine lets us make hosts."""
     if os.geteuid() or any(shutil.which(tool) is None for tool in NEEDS):
         return False
-    bridge = f"pwt{os.getpid() % 100000}"
-    tried = [
-        ["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000", "true"],
-        ["ip", "link", "add", bridge, "type", "bridge"],
-        ["ip", "link", "del", bridge],
-    ]
-    return all(
-        subprocess.run(command, capture_output=True, check=False).returncode == 0
-        for command in tried
-    )
+    namespaces = ["unshare", "-m", "-n", "-u", "-T", "--monotonic", "1000"]
+    command = [*namespaces, "ip", "link", "add", "tried", "type", "bridge"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @dataclass(frozen=True)
@@ -80,10 +74,22 @@ class Host:
 
 
 @contextlib.contextmanager
-def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
-    """Hosts with these names whose monotonic clocks are ahead of ours by so many seconds."""
+def hosts(*names: str, ahead_s: Sequence[int], joined: bool = False) -> Iterator[list[Host]]:
+    """Hosts with these names whose monotonic clocks are ahead of ours by so many seconds.
+
+    ``joined``: this machine reaches them.
+    """
     made: list[Host] = []
     sleepers: list[subprocess.Popen[bytes]] = []
+    network: list[str] = []  # what enters the bridge's
+    if not joined:
+        # The shell is in the new network when it prints.
+        words = ["unshare", "-n", "sh", "-c", "echo; exec sleep 100000"]
+        sleepers.append(subprocess.Popen(words, stdout=subprocess.PIPE))
+        assert sleepers[0].stdout is not None
+        with sleepers[0].stdout as printed:
+            printed.readline()
+        network = ["nsenter", "-t", str(sleepers[0].pid), "-n", "--"]
     # New names each time: a network that was left is taken down a while later.
     number = next(_made)
     tag = f"{os.getpid() % 10000}{number % 100}"
@@ -95,10 +101,10 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
         hosts_file.write("127.0.0.1 localhost\n")
         hosts_file.writelines(f"{a} {n}\n" for a, n in zip(addresses, names, strict=True))
     os.chmod(hosts_file.name, 0o644)
-    _ip("link", "add", bridge, "type", "bridge")
     try:
-        _ip("addr", "add", f"{subnet}.1/24", "dev", bridge)
-        _ip("link", "set", bridge, "up")
+        _ip(network, "link", "add", bridge, "type", "bridge")
+        _ip(network, "addr", "add", f"{subnet}.1/24", "dev", bridge)
+        _ip(network, "link", "set", bridge, "up")
         for place, (name, ahead) in enumerate(zip(names, ahead_s, strict=True)):
             sleeper = subprocess.Popen(
                 [
@@ -120,9 +126,9 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
             sleepers.append(sleeper)
             host = Host(name, addresses[place], ahead, _child(sleeper.pid, name))
             outer, inner = f"pwo{tag}{place}", f"pwi{tag}{place}"
-            _ip("link", "add", outer, "type", "veth", "peer", "name", inner)
-            _ip("link", "set", outer, "master", bridge, "up")
-            _ip("link", "set", inner, "netns", str(host.pid))
+            _ip(network, "link", "add", outer, "type", "veth", "peer", "name", inner)
+            _ip(network, "link", "set", outer, "master", bridge, "up")
+            _ip(network, "link", "set", inner, "netns", str(host.pid))
             host.run(["ip", "addr", "add", f"{host.address}/24", "dev", inner])
             host.run(["ip", "link", "set", inner, "up"])
             host.run(["ip", "link", "set", "lo", "up"])
@@ -132,7 +138,8 @@ def hosts(*names: str, ahead_s: Sequence[int]) -> Iterator[list[Host]]:
         for sleeper in sleepers:
             sleeper.kill()  # and with it, its child: unshare heeds nothing else
             sleeper.wait(timeout=processes.HUNG_S)
-        _ip("link", "del", bridge, check=False)
+        if joined:
+            _ip(network, "link", "del", bridge, check=False)
         os.unlink(hosts_file.name)
 
 
@@ -149,8 +156,8 @@ def _child(pid: int, name: str) -> int:
     raise TimeoutError(f"the host {name} did not come up")
 
 
-def _ip(*arguments: str, check: bool = True) -> None:
-    subprocess.run(["ip", *arguments], check=check, capture_output=True)
+def _ip(network: list[str], *arguments: str, check: bool = True) -> None:
+    subprocess.run([*network, "ip", *arguments], check=check, capture_output=True)
 
 
 __all__ = ["Host", "hosts", "possible"]

@@ -40,9 +40,10 @@ def job(
     shared: bool = True,
     static: bool = False,
     extra: dict[str, str] | None = None,
+    joined: bool = False,
 ) -> Iterator[list[Node]]:
-    """A job on two hosts, launched by torchrun on each."""
-    with hosts(*NAMES, ahead_s=AHEAD_S) as made:
+    """A job on two hosts, launched by torchrun on each; ``joined``: this machine reaches them."""
+    with hosts(*NAMES, ahead_s=AHEAD_S, joined=joined) as made:
         nodes = []
         port = str(processes.free_port())
         for place, host in enumerate(made):

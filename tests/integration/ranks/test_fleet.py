@@ -44,7 +44,7 @@ def test_every_host_is_scraped_and_a_central_store_knows_the_fleet(tmp_path: Pat
         extra = {"PROBE_PROMETHEUS": "0.0.0.0:9400", "PROBE_TOKEN": "secret"}
         stop = tmp_path / "stop"
         words = ("--seconds", str(processes.HUNG_S), "--until", str(stop))
-        with job(tmp_path, *words, extra=extra) as nodes:
+        with job(tmp_path, *words, extra=extra, joined=True) as nodes:
             (here / "nodes.json").write_text(
                 json.dumps([{"targets": [f"{node.host.address}:9400" for node in nodes]}])
             )
