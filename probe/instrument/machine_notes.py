@@ -13,6 +13,12 @@ def notes_of(machine: PhaseStateMachine) -> Iterator[str]:
     """A line for each such thing."""
     if machine.steps_in_backward:
         yield "the optimizer steps inside the backward: its time is in backward"
+    raised = machine.steps_raised()
+    if raised:
+        yield (
+            f"{raised} step{'s' if raised > 1 else ''} of an optimizer raised an error: what "
+            "followed, until the next batch, forward or backward, counts as optimizer"
+        )
     if machine.batches_elsewhere:
         yield (
             f"a thread that does not train loaded {machine.batches_elsewhere} of the batches: "

@@ -106,6 +106,7 @@ class PhaseStateMachine:
     root_in_eval_mode: bool = cython.declare(cython.bint, visibility="public")
     batches_elsewhere: int = cython.declare(cython.longlong, visibility="public")
     steps_in_backward: int = cython.declare(cython.longlong, visibility="public")
+    cython.declare(_optimizers_entered=cython.longlong, _optimizers_left=cython.longlong)
     steps_elsewhere: int = cython.declare(cython.longlong, visibility="public")
     cython.declare(_forward_seen=cython.bint, _stepped=cython.ulonglong, _also_stepped=frozenset)
     cython.declare(_chores_due_ns=cython.ulonglong, _unreduced=cython.longlong)
@@ -219,6 +220,7 @@ class PhaseStateMachine:
         self._most_micro = 0  # backwards of a step that an optimizer ended
         self._by_write = False  # the last step was found by what it wrote
         self.steps_in_backward = 0  # of optimizers that step in hooks of gradients
+        self._optimizers_entered = self._optimizers_left = 0  # calls of hooks, in this thread
         self._stepped = 0  # id of the first optimizer that has stepped in this step
         self._also_stepped: frozenset[int] = NONE  # and of others
 
@@ -690,6 +692,7 @@ class PhaseStateMachine:
         key: cython.ulonglong = address(optimizer)
         if get_ident() != self.thread and not self._adopt(True):
             return False
+        self._optimizers_entered += 1
         if self._wrapped:
             if not self._inner_began:
                 self._inner_began = True
@@ -711,10 +714,12 @@ class PhaseStateMachine:
         return True
 
     def optimizer_end(self, optimizer: Any) -> None:
-        """Leave an optimizer's step."""
+        """Leave an optimizer's step; of one that raises, torch does not tell the end."""
         key: cython.ulonglong = address(optimizer)
+        if get_ident() == self.thread:
+            self._optimizers_left += 1
         # On CUDA the hooks that step inside backward run in the engine's thread.
-        if get_ident() != self.thread and not (self._backward and self._in_engine_thread()):
+        elif not (self._backward and self._in_engine_thread()):
             self._step_elsewhere()
             return
         if self._optimizing and self._optimizing != key:
@@ -851,6 +856,10 @@ class PhaseStateMachine:
         self._elsewhere[here] = self._elsewhere.get(here, 0) + 1
         self.steps_elsewhere += 1
         self._put(STEP_ELSEWHERE, 0, self.steps_elsewhere)
+
+    def steps_raised(self) -> int:
+        """How many steps of optimizers raised; to be asked between two steps."""
+        return max(0, self._optimizers_entered - self._optimizers_left)
 
     def threads_elsewhere(self) -> int:
         """How many threads trained while another one was recorded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -87,6 +88,50 @@ def test_optimizers_in_hooks_of_gradients(tmp_path: Path) -> None:
     assert run.engine.all_warnings() == [
         "the optimizer steps inside the backward: its time is in backward"
     ]
+
+
+class Flaky(torch.optim.SGD):
+    """Every third step fails."""
+
+    calls = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise RuntimeError("out of memory")
+        return super().step(closure)
+
+
+def test_steps_that_raise_are_counted_apart(tmp_path: Path) -> None:
+    model = Net()
+    optimizer = Flaky(model.parameters(), lr=0.01)
+    with watched(tmp_path, model, optimizer) as run:
+        for x, y in batches(9):
+            LOSS(model(x), y).backward()
+            with contextlib.suppress(RuntimeError):
+                optimizer.step()
+            optimizer.zero_grad()
+    assert run.steps == 6
+    (said,) = run.engine.all_warnings()
+    assert said.startswith("3 steps of an optimizer raised an error: ")
+
+
+def test_an_optimizer_that_calls_the_model_itself_has_not_raised(tmp_path: Path) -> None:
+    model = Net()
+
+    class Perturbing(torch.optim.SGD):
+        def step(self, inputs: Any = None) -> None:  # type: ignore[override]
+            LOSS(model(inputs[0]), inputs[1]).backward()
+            super().step()
+
+    optimizer = Perturbing(model.parameters(), lr=0.01)
+    with watched(tmp_path, model, optimizer) as run:
+        for x, y in batches():
+            LOSS(model(x), y).backward()
+            optimizer.step((x, y))
+            optimizer.zero_grad()
+    assert run.steps == STEPS
+    assert run.engine.all_warnings() == []
 
 
 def from_a_thread(loader: Any) -> Iterator[Any]:
