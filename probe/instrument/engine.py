@@ -126,10 +126,12 @@ class PhaseEngine:
         except Exception as error:
             self._machine.fail(error)
 
-    def uninstall(self) -> None:
-        """Stop recording and leave torch and the model as they were."""
+    def uninstall(self, *, failed: bool = False) -> None:
+        """Stop recording and leave torch and the model as they were; ``failed``: by an error."""
         if self._pid != os.getpid():
             return
+        if failed:
+            self._machine.ends_by_error()
         try:
             self._withdraw()
             registry.detach(self._machine)

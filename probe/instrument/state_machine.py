@@ -861,6 +861,11 @@ class PhaseStateMachine:
         """How many steps of optimizers raised; to be asked between two steps."""
         return max(0, self._optimizers_entered - self._optimizers_left)
 
+    def ends_by_error(self) -> None:
+        """Leave the optimizer whose step raised what ends the training: nothing follows it."""
+        if self._optimizing:
+            self._optimizers_left += 1
+
     def threads_elsewhere(self) -> int:
         """How many threads trained while another one was recorded."""
         return len(self._elsewhere)

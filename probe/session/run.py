@@ -173,7 +173,7 @@ class Run(ShowsItsReport):
             return
         self._closed = True
         with contextlib.suppress(Exception):
-            self._engine.uninstall()
+            self._engine.uninstall(failed=failed)
         if self._stacks is not None:
             self._stacks.close()
         reason: ProcessFields = {"error": error} if failed and error else {}

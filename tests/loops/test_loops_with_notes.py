@@ -116,6 +116,18 @@ def test_steps_that_raise_are_counted_apart(tmp_path: Path) -> None:
     assert said.startswith("3 steps of an optimizer raised an error: ")
 
 
+def test_of_the_step_that_ends_the_training_nothing_is_said(tmp_path: Path) -> None:
+    model = Net()
+    optimizer = Flaky(model.parameters(), lr=0.01)
+    with pytest.raises(RuntimeError, match="out of memory"), watched(tmp_path, model) as run:
+        try:
+            for x, y in batches(9):
+                step(model, optimizer, x, y)
+        finally:
+            run.engine.uninstall(failed=True)
+    assert run.engine.all_warnings() == []
+
+
 def test_an_optimizer_that_calls_the_model_itself_has_not_raised(tmp_path: Path) -> None:
     model = Net()
 
