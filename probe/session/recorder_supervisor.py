@@ -95,8 +95,13 @@ class Supervisor:
                     return ""  # another rank did, and says so
                 return self._changed("the recorder has stopped; another one is started")
             if beating and self._ring.heartbeat_ns:
-                return self._changed(_HELD if self._ring.held else "")
+                if not self._ring.held:
+                    return self._changed("")
+                return self._changed(_HELD if self._run.is_dir() else self._gone())
         return ""
+
+    def _gone(self) -> str:
+        return f"{self._run} was moved or removed: nothing is recorded any more"
 
     def _changed(self, why: str) -> str:
         """What to say if this is news."""

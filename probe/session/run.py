@@ -186,7 +186,9 @@ class Run(ShowsItsReport):
             say(why)
         if not sealed and not self.path.is_dir():
             self._engine.remove_rings()  # no recorder will
-        if self._engine.ring.refused:
+        if self._engine.ring.refused and not self.path.is_dir():
+            say(f"phasewatt: the end of {self.path} is lost: it was moved or removed")
+        elif self._engine.ring.refused:
             say(f"phasewatt: the disk refused the end of {self.path}; what was written is kept")
         elif self._job.rank == 0:
             say_to_a_person(f"phasewatt: {self.id} is kept: {commands_for(self.path)}")

@@ -75,14 +75,16 @@ def test_a_directory_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_that_vanishes_harms_nothing(tmp_path: Path) -> None:
-    process = processes.start(LOOP, tmp_path, "3")
-    assert process.stdout is not None
+    process = processes.start(LOOP, tmp_path, "3", stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
     run = Path(process.stdout.readline().strip())
     time.sleep(1.0)
     run.rename(tmp_path / "gone")  # at once: the recorder writes into it meanwhile
     shutil.rmtree(tmp_path / "gone")
     assert process.stdout.read().strip() == "trained"
     assert process.wait() == 0
+    said = process.stderr.read().splitlines()
+    assert said and said[-1] == f"phasewatt: the end of {run} is lost: it was moved or removed"
     assert wait_until(lambda: not list(Path("/dev/shm").glob(f"phasewatt-*{run.name}*")))
     assert not run.exists()  # it was removed; nothing of it comes back
 
