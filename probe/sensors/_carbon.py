@@ -43,7 +43,7 @@ def carbon_intensity(country: str | None) -> CarbonIntensity:
         CarbonIntensity,
         f"country {country}",
         lambda: _ask(country),
-        lambda kept: kept.g_per_kwh >= 0 and math.isfinite(kept.g_per_kwh),
+        lambda kept: isinstance(kept.label, str) and 0 <= kept.g_per_kwh < math.inf,
     )
 
 

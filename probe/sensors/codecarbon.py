@@ -150,14 +150,17 @@ class CodeCarbonSensor:
 
 
 def _processor(proc: Path) -> _Processor:
+    from codecarbon.core.util import count_cpus
+
     name = _processor_name(proc)
     if not name:
         return _ask(name)
     return kept_answer(
         _Processor,
-        f"processor {name}",
+        # Of a processor that it does not know CodeCarbon counts the threads.
+        f"processor {name}, {count_cpus()} threads",
         lambda: _ask(name),
-        lambda kept: kept.tdp is None or 0 <= kept.tdp < _MOST_WATTS,
+        lambda kept: isinstance(kept.model, str) and 0 <= (kept.tdp or 0) < _MOST_WATTS,
     )
 
 

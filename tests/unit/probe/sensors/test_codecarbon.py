@@ -103,6 +103,27 @@ def test_a_job_that_is_gone_models_the_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unasked")
+def test_an_unknown_processor_has_the_power_of_its_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machines of one name and of several sizes may share a home directory."""
+    from codecarbon.core import cpu, util
+
+    monkeypatch.setattr(cpu, "detect_cpu_model", cpu.detect_cpu_model)
+    monkeypatch.setattr(util, "count_physical_cpus", lambda: 1)
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A processor of nobody's\n")
+    methods = []
+    for threads in (2, 64, 2):
+        monkeypatch.setattr(cpu, "count_cpus", lambda threads=threads: threads)
+        monkeypatch.setattr(util, "count_cpus", lambda threads=threads: threads)
+        sensor = CodeCarbonSensor(
+            SensorContext(pids=(os.getpid(),), powercap_root=tmp_path, proc_root=tmp_path)
+        )
+        methods += [s.method for s in sensor.open() if s.id == "codecarbon:cpu"]
+    assert ["8 W" in methods[0], "256 W" in methods[1], methods[2] == methods[0]] == [True] * 3
+
+
+@pytest.mark.usefixtures("unasked")
 def test_the_kernel_names_the_processor_and_no_process_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
