@@ -33,5 +33,26 @@ def test_pandas_is_loaded_only_where_it_is_needed() -> None:
     assert _printed("stay_small()") == ["False", numbers]
 
 
+def test_only_the_thread_that_stays_small_is_refused_pandas() -> None:
+    """The recorder's main thread does; CodeCarbon may read its tables in another one."""
+    script = """
+import sys, threading
+from probe.small_process import RefusePandas
+sys.meta_path.insert(0, RefusePandas(threading.get_ident()))
+try:
+    import pandas
+except ImportError:
+    print("refused here")
+def read():
+    import pandas
+    print(pandas.DataFrame({"a": [1.0]})["a"].sum(), "elsewhere")
+thread = threading.Thread(target=read)
+thread.start()
+thread.join()
+"""
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.splitlines() == ["refused here", "1.0 elsewhere"], out.stderr
+
+
 def test_a_process_that_has_pandas_keeps_it() -> None:
     assert _printed("import pandas; stay_small()")[0] == "True"
