@@ -1,4 +1,4 @@
-"""What CodeCarbon answered before: asking it again imports pandas, 0.4 s of CPU and 60 MiB.
+"""What CodeCarbon answered before: asking it again imports pandas.
 
 A file per question in $PROBE_CALIBRATION, else in $XDG_CACHE_HOME/phasewatt/codecarbon, else in
 ~/.cache/phasewatt/codecarbon. Another version of CodeCarbon is asked anew.
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ..cache_folder import cache_folder
+from ..cache_folder import cache_folder, keep
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -47,12 +45,5 @@ def kept_answer(
             return kept
     answer = ask()
     with contextlib.suppress(OSError, ValueError, TypeError):
-        _save(path, {"question": asked, "answer": asdict(answer)})
+        keep(path, {"question": asked, "answer": asdict(answer)})
     return answer
-
-
-def _save(path: Path, fields: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)

@@ -49,7 +49,7 @@ class CodeCarbonSensor:
         self._next_ns = context.clock.now_ns()
 
     def open(self) -> Sequence[Source]:
-        """Detect the CPU, which takes 0.3 s, the first time 1 s.
+        """Detect the CPU; the first time, that imports pandas.
 
         Raises SensorUnavailable if RAPL measures all of it.
         """

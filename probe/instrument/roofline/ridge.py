@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from ...cache_folder import cache_folder
+from ...cache_folder import cache_folder, keep
 
 VERSION = 1
 _SIDES, _TRIES, _BUDGET_S = (128, 256, 512, 1024), 5, 0.25
@@ -134,11 +134,7 @@ def _load(path: Path) -> Ridge | None:
 
 
 def _save(path: Path, rates: Ridge) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    kept = {"version": VERSION, "torch": str(torch.__version__)} | asdict(rates)
-    draft.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    keep(path, {"version": VERSION, "torch": str(torch.__version__)} | asdict(rates))
 
 
 @contextlib.contextmanager

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ...cache_folder import cache_folder
+from ...cache_folder import cache_folder, keep
 
 VERSION = 2
 
@@ -54,12 +53,7 @@ def folder() -> Path:
 def save(calibration: Calibration) -> Path:
     """Write a card's calibration to its file. Raises OSError."""
     path = folder() / f"{calibration.uuid}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(
-        json.dumps({"version": VERSION} | asdict(calibration), indent=1) + "\n", encoding="utf-8"
-    )
-    draft.replace(path)
+    keep(path, {"version": VERSION} | asdict(calibration))
     return path
 
 

@@ -164,7 +164,9 @@ from probe.recorder.spawn import signed
 for _ in range(2):
     with probe.watch() as run:
         await_source(run, "codecarbon:cpu")
-        while "carbon" not in json.loads((run.path / "run.json").read_text()):
+        end = time.monotonic() + 240.0
+        while not json.loads((run.path / "run.json").read_text())["carbon"]:
+            assert time.monotonic() < end, "no carbon intensity after 240 s"
             time.sleep(0.05)
         pid, _ = signed(run.path, 1)
         libraries = open(f"/proc/{pid}/maps").read()

@@ -111,7 +111,7 @@ def test_an_unknown_processor_has_the_power_of_its_threads(
 
     monkeypatch.setattr(cpu, "detect_cpu_model", cpu.detect_cpu_model)
     monkeypatch.setattr(util, "count_physical_cpus", lambda: 1)
-    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: A processor of nobody's\n")
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Unlisted 9000\n")
     methods = []
     for threads in (2, 64, 2):
         monkeypatch.setattr(cpu, "count_cpus", lambda threads=threads: threads)
