@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .style import text_px
 
 # Pixels of the chart's plot on the narrowest and on the widest page.
 _WIDTHS, _HEIGHTS = (220.0, 3400.0), (330.0, 380.0)
-_LINE = 17.0  # height of a line of text, in pixels
+LINE = 17.0  # height of a line of text, in pixels
+LABEL_GAP = 4.0  # pixels between what is labelled and its label
 _NEARER = 2.0  # pixels by which a text may be nearer to its anchor than it was asked to
 
 
@@ -83,10 +84,37 @@ class Labels:
         across, up = self.shares(text.x, text.y)
         return _Box(
             _beside(across, text.away, text_px(text.words), before="left" in text.position),
-            _beside(up, text.away, _LINE, before="bottom" in text.position),
+            _beside(up, text.away, LINE, before="bottom" in text.position),
         )
 
 
 def _beside(anchor: float, away: float, size: float, *, before: bool) -> _Extent:
     near, far = away - _NEARER, away + size
     return _Extent(anchor, -far, -near) if before else _Extent(anchor, near, far)
+
+
+class Place(NamedTuple):
+    """Where a label stands: in which row from the top, and on which side of its anchor."""
+
+    row: int
+    is_right: bool
+
+
+def in_rows(anchors: Sequence[float], texts: Sequence[str], rows: int) -> list[Place | None]:
+    """Places of labels at the top of a chart, such that no two overlap on any page.
+
+    ``anchors`` are shares of the chart's width, in rising order. A label stands right of its
+    anchor where that leaves it inside the chart, in the first of ``rows`` that has room; one that
+    has room in none is ``None``.
+    """
+    ends = [-LABEL_GAP] * rows  # pixels, on the narrowest page
+    places: list[Place | None] = []
+    for anchor, text in zip(anchors, texts, strict=True):
+        at, size = anchor * _WIDTHS[0], text_px(text)
+        is_right = at + LABEL_GAP + size <= _WIDTHS[0]
+        begin = at + LABEL_GAP if is_right else at - LABEL_GAP - size
+        row = next((k for k, end in enumerate(ends) if begin >= end + LABEL_GAP), None)
+        if row is not None:
+            ends[row] = begin + size
+        places.append(None if row is None else Place(row, is_right))
+    return places

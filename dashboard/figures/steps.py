@@ -10,10 +10,13 @@ import numpy as np
 from probe.report.numbers import duration, energy, scaled
 
 from ..chart_data import Anatomy, Cell, Chart, Column, Drift, Fragment
+from .label_places import LABEL_GAP, LINE, in_rows
 from .power import LINES, lines, together
 from .style import BAND, BLUE, VERMILION, TimeScale, colour, figure, listed, plain
 
 _LABELLED = 0.06  # of the width; a shorter bar has no room for its name
+_MAX_CHANGES = 12  # that are drawn
+_CHANGE_ROWS = 4  # of labels above each other
 
 
 def anatomy(steps: Anatomy | None) -> Chart:
@@ -177,9 +180,8 @@ def drift(series: Drift | None) -> Chart:
     levels = [float(np.median(series.value[a:b])) for a, b in pairwise(bounds)]
     formatted = energy if series.unit == "J" else duration
     shapes: list[Fragment] = []
-    notes: list[Fragment] = []
-    for place, change in enumerate(series.changes):
-        at = float(series.steps[change]) - series.block / 2
+    begins = [float(series.steps[change]) - series.block / 2 for change in series.changes]
+    for at in begins[:_MAX_CHANGES]:
         shapes.append(
             {
                 "type": "line",
@@ -192,27 +194,15 @@ def drift(series: Drift | None) -> Chart:
                 "line": {"color": VERMILION, "width": 1.2, "dash": "dash"},
             }
         )
-        percent = 100 * (levels[place + 1] / levels[place] - 1) if levels[place] else 0.0
-        notes.append(
-            {
-                "x": at,
-                "y": 1,
-                "xref": "x",
-                "yref": "paper",
-                "text": f"{percent:+.0f} %",
-                "showarrow": False,
-                "xanchor": "left",
-                "yanchor": "top",
-                "xshift": 4,
-            }
-        )
     drawn = figure(
         data,
         height=260,
         x="optimizer step",
         y=f"{unit} per step",
-        shapes=shapes[:12],
-        annotations=notes[:12],
+        shapes=shapes,
+        annotations=_change_labels(
+            begins[:_MAX_CHANGES], levels, (float(series.steps[0]), float(series.steps[-1]))
+        ),
         yaxis={"rangemode": "tozero"},
     )
     what = "energy" if series.unit == "J" else "time"
@@ -241,3 +231,30 @@ def drift(series: Drift | None) -> Chart:
             "the top is all of the run's energy over its steps."
         )
     return Chart(caption, drawn, columns, rows)
+
+
+def _change_labels(
+    begins: list[float], levels: list[float], span: tuple[float, float]
+) -> list[Fragment]:
+    """By how much the level changed, beside each change; where there is no room, nothing."""
+    texts = [
+        f"{100 * (after / before - 1) if before else 0.0:+.0f} %"
+        for before, after in pairwise(levels)
+    ][: len(begins)]
+    places = in_rows([(at - span[0]) / (span[1] - span[0]) for at in begins], texts, _CHANGE_ROWS)
+    return [
+        {
+            "x": at,
+            "y": 1,
+            "xref": "x",
+            "yref": "paper",
+            "text": text,
+            "showarrow": False,
+            "xanchor": "left" if place.is_right else "right",
+            "yanchor": "top",
+            "xshift": LABEL_GAP if place.is_right else -LABEL_GAP,
+            "yshift": -LINE * place.row,
+        }
+        for at, text, place in zip(begins, texts, places, strict=True)
+        if place is not None
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import plotly.graph_objects as go
@@ -24,9 +25,9 @@ from dashboard.figures import (
     waste,
 )
 from dashboard.figures.ablation import by_technique
-from dashboard.figures.label_places import Labels, Text
+from dashboard.figures.label_places import LABEL_GAP, Labels, Text, in_rows
 from dashboard.figures.pareto import pareto
-from dashboard.figures.style import TimeScale, listed
+from dashboard.figures.style import TimeScale, listed, text_px
 from dashboard.figures.waterfall import Part, waterfall
 from optimizers.ablation.design import Design
 from optimizers.ablation.effects import evaluate
@@ -283,6 +284,34 @@ def test_the_front_is_drawn_with_its_constraints(name: str) -> None:
     sizes = [trace["marker"]["size"] for trace in markers]
     assert sizes[2] > sizes[0] > sizes[1]  # 6, 5 and 4 GB
     assert "<script" not in json.dumps(chart.figure)
+
+
+@pytest.mark.parametrize("width", [220.0, 500.0, 3400.0])
+def test_labels_of_changes_that_lie_close_do_not_overlap(width: float) -> None:
+    anchors = [0.02, 0.3, 0.31, 0.33, 0.34, 0.36, 0.5, 0.93, 0.96]
+    texts = ["+12 %", "-90 %", "+636 %", "-86 %", "+5 %", "+7 %", "+88 %", "+1200 %", "-92 %"]
+    places = in_rows(anchors, texts, 4)
+    assert places[:5] == [(0, True), (0, True), (1, True), (2, True), (3, True)]
+    assert places[5] is None  # the table below the chart has it
+    boxes = []
+    for anchor, text, place in zip(anchors, texts, places, strict=True):
+        if place is not None:
+            at, size = anchor * width, text_px(text)
+            begin = at + LABEL_GAP if place.is_right else at - LABEL_GAP - size
+            assert begin >= 0 and begin + size <= width
+            boxes.append((place.row, begin, begin + size))
+    assert len(boxes) == 8
+    for (row, _, end), (other_row, begin, _) in combinations(sorted(boxes), 2):
+        assert row != other_row or end <= begin
+
+
+def test_a_change_is_labelled_with_its_percentage() -> None:
+    value = np.array([10.0] * 10 + [1.0] * 3 + [7.36] * 7)
+    series = Drift(np.arange(20.0), value, value, value, "s", 1, (10, 13), "measured")
+    drawn = steps.drift(series).figure
+    assert drawn is not None
+    labels = [(note["x"], note["text"]) for note in drawn["layout"]["annotations"]]
+    assert labels == [(9.5, "-90 %"), (12.5, "+636 %")]
 
 
 def test_labels_stand_apart_or_not_at_all() -> None:
