@@ -1,8 +1,8 @@
 """A small real training for searches: a perceptron on scikit-learn's digits, in numpy.
 
-    python -m benchmarks.training.digits_mlp [--lr L] [--batch-size B] [--momentum M] [--rule R]
+    python -m benchmarks.training.digits_mlp [--lr L] [--batch-size B] [--momentum M] [--rule R] …
 
-It ends when it gets 96 % of the test images right, twice in a row. No torch: a search of it is
+It ends when it gets 97 % of the test images right, twice in a row. No torch: a search of it is
 spent on training, not on imports.
 """
 
@@ -11,16 +11,17 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 import probe
 
-TARGET = "accuracy>=0.96"
-WIDTH, EVERY, MOST = 512, 512, 60_000  # hidden units; samples between evaluations, and in all
+TARGET, ENOUGH = "accuracy>=0.97", 0.97
+WIDTH, EVERY, MOST = 512, 512, 40_000  # hidden units; samples between evaluations, and in all
 Arrays = list[np.ndarray]
+Mask = np.ndarray | None
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:
@@ -70,6 +71,11 @@ def main() -> None:
     options.add_argument("--batch-size", type=int, default=16)
     options.add_argument("--momentum", type=float, default=0.9)
     options.add_argument("--rule", choices=("sgd", "adam"), default="sgd")
+    options.add_argument("--decay", type=float, default=0.0, help="of the weights, decoupled")
+    options.add_argument("--gain", type=float, default=1.0, help="times He's first weights")
+    options.add_argument("--smoothing", type=float, default=0.0, help="of the labels")
+    options.add_argument("--clipping", type=float, help="of the gradient's norm")
+    options.add_argument("--dropout", type=float, default=0.0, help="of hidden units")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     images, labels = digits()
@@ -78,7 +84,7 @@ def main() -> None:
     rng = np.random.default_rng(args.seed)
     sizes = (64, WIDTH, WIDTH, 10)
     weights = [
-        rng.normal(0, np.sqrt(2 / a), (a, b)).astype(np.float32)
+        rng.normal(0, args.gain * np.sqrt(2 / a), (a, b)).astype(np.float32)
         for a, b in itertools.pairwise(sizes)
     ]
     step = (sgd if args.rule == "sgd" else adam)(args.lr, args.momentum, weights)
@@ -89,10 +95,19 @@ def main() -> None:
         while met < 2 and done < MOST:
             chosen = rng.choice(train, args.batch_size)
             with run.phase("forward"):
-                activations = forward(weights, images[chosen])
+                masks = [
+                    dropped(rng, (args.batch_size, WIDTH), args.dropout)
+                    for _ in range(len(weights) - 1)
+                ]
+                activations = forward(weights, images[chosen], masks)
             with run.phase("backward"):
-                gradients = backward(weights, activations, labels[chosen])
+                wanted = np.full((args.batch_size, sizes[-1]), args.smoothing / sizes[-1])
+                wanted[np.arange(args.batch_size), labels[chosen]] += 1 - args.smoothing
+                gradients = backward(weights, activations, masks, wanted)
             with run.phase("optimizer"):
+                clip(gradients, args.clipping)
+                for w in weights:
+                    w *= np.float32(1 - args.lr * args.decay)
                 step(gradients)
             done += args.batch_size
             run.log(samples=args.batch_size)
@@ -102,28 +117,48 @@ def main() -> None:
                     guess = forward(weights, images[test])[-1].argmax(1)
                 accuracy = float((guess == labels[test]).mean())
                 run.log(accuracy=accuracy)
-                met = met + 1 if accuracy >= 0.96 else 0
+                met = met + 1 if accuracy >= ENOUGH else 0
 
 
-def forward(weights: Arrays, x: np.ndarray) -> Arrays:
+def dropped(rng: np.random.Generator, shape: tuple[int, int], share: float) -> Mask:
+    """What hidden units are multiplied by: 0 for a share of them; None where none is dropped."""
+    if not share:
+        return None
+    return (rng.random(shape, dtype=np.float32) >= share) / np.float32(1 - share)
+
+
+def clip(gradients: Arrays, most: float | None) -> None:
+    """Scale them down to a norm of ``most``."""
+    norm = float(np.sqrt(sum(float((g * g).sum()) for g in gradients)))
+    if most is not None and norm > most:
+        for g in gradients:
+            g *= np.float32(most / norm)
+
+
+def forward(weights: Arrays, x: np.ndarray, masks: Sequence[Mask] = ()) -> Arrays:
     """What each layer gives, the input first."""
     layers = [x]
     for at, w in enumerate(weights):
         z = layers[-1] @ w
-        layers.append(z if at == len(weights) - 1 else np.maximum(z, 0))
+        if at < len(weights) - 1:
+            z = np.maximum(z, 0)
+            if masks and (mask := masks[at]) is not None:
+                z *= mask
+        layers.append(z)
     return layers
 
 
-def backward(weights: Arrays, layers: Arrays, labels: np.ndarray) -> Arrays:
+def backward(weights: Arrays, layers: Arrays, masks: Sequence[Mask], wanted: np.ndarray) -> Arrays:
     """Gradients of the mean cross-entropy."""
     p = np.exp(layers[-1] - layers[-1].max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
-    p[np.arange(len(labels)), labels] -= 1
-    delta = (p / len(labels)).astype(np.float32)
+    delta = ((p - wanted) / len(wanted)).astype(np.float32)
     gradients: Arrays = []
-    for w, x in zip(weights[::-1], layers[-2::-1], strict=True):
+    for w, x, mask in zip(weights[::-1], layers[-2::-1], (*masks[::-1], None), strict=True):
         gradients.append(x.T @ delta)
         delta = (delta @ w.T) * (x > 0)
+        if mask is not None:
+            delta *= mask
     return gradients[::-1]
 
 

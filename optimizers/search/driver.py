@@ -23,7 +23,12 @@ _ROUNDING = 1e-9
 
 
 class Trainings(Protocol):
-    """What trains: processes, or a simulation."""
+    """What trains: processes, or a simulation.
+
+    ``ending_s``: of the seconds that a training may take, those that it keeps for its end.
+    """
+
+    ending_s: float
 
     def refused(self, settings: Settings) -> str:
         """Why these settings cannot be trained at all; empty if they can."""
@@ -86,6 +91,7 @@ class Driver:
             self._host,
             self._clock(),
             self._store.proof(),
+            self._trainings.ending_s,
         )
 
     def _recover(self) -> None:

@@ -16,7 +16,7 @@ from .budget import Budget
 from .measured import Configuration, configurations, default_of, highest_value, ranked
 from .outcome import NOTHING, Cost, Limits, Part, Settings, State, Training, is_own, key_of
 
-PROOF_SHARE = 0.3  # of the budget, kept for the proof
+PROOF_SHARE = 0.3  # of the budget, kept for the proof where it can use so much
 FEWEST_PAIRS, MOST_PAIRS = 3, 8
 ROUNDS = ((12, 2), (6, 3), (4, 6), (3, 8))  # (how many of the best, trainings of each)
 MOST_REPEATED = 3  # trainings of the same settings while the sampler still suggests
@@ -74,7 +74,8 @@ class Situation:
     """All that a decision rests on.
 
     ``space``: how many configurations there are; ``proof``: once it has begun; ``host``: who asks,
-    at ``now``, in seconds since 1970.
+    at ``now``, in seconds since 1970. ``ending_s``: of the seconds that a training may take, those
+    that are kept to end it and to read what it left.
     """
 
     trainings: Sequence[Training]
@@ -83,6 +84,7 @@ class Situation:
     host: str
     now: float
     proof: BeginProof | None = None
+    ending_s: float = 0.0
 
     def left(self) -> Budget:
         """Of the budget."""
@@ -90,6 +92,10 @@ class Situation:
         for training in self.trainings:
             spent = spent.plus(training.charged)
         return self.budget.minus(spent)
+
+    def has_time(self, left: Budget, cost: Cost) -> bool:
+        """Whether so much of the budget is enough for a training, or more, of that cost."""
+        return left.minus(Cost(self.ending_s)).covers(cost, _SAFE)
 
     def running(self) -> bool:
         """Whether another training goes on, on another host."""
@@ -112,9 +118,9 @@ def next_step(situation: Situation) -> Step:
         if len(tried) < 2:  # one other than the default, however small the budget is
             rounds = Budget(0.0, 0.0)
         exploring = left.minus(Cost(_finite(rounds.seconds), _finite(rounds.joules)))
-        if exploring.covers(_best(tried, default).cost, _SAFE):
+        if situation.has_time(exploring, _best(tried, default).cost):
             return Suggest(False, limits, random=_nothing_new(situation, NOTHING_NEW // 5))
-    if (step := _again(tried, left, limits)) is not None:
+    if (step := _again(situation, tried, left, limits)) is not None:
         return step
     if situation.running():
         return Wait()
@@ -149,18 +155,25 @@ def _was_short(training: Training, left: Budget) -> bool:
 
 def _kept_for_proof(situation: Situation, default: Configuration) -> Cost:
     """What the proof needs of the budget. Raises UsageError if too little else is left."""
-    pairs = 2.0 * FEWEST_PAIRS * _SAFE
+    pairs, most = (2.0 * each * _SAFE for each in (FEWEST_PAIRS, MOST_PAIRS))
     share, cost = situation.budget.times(PROOF_SHARE), default.cost
     trained = sum(t.part is not Part.PROOF for t in situation.trainings)
-    if trained == 1 and not situation.left().covers(cost, pairs + _SAFE):
+    ending = Cost(situation.ending_s)
+    if trained == 1 and not situation.left().minus(ending).covers(cost, pairs + _SAFE):
         of_training = Budget(cost.seconds, cost.joules or math.inf)
+        enough = of_training.times(pairs + 2.5)
+        enough = Budget(enough.seconds + ending.seconds, enough.joules)
         raise UsageError(
             f"the budget of {situation.budget} is too small for two trials and their proof: one "
-            f"training took {of_training}; give at least {of_training.times(pairs + 2.5)}"
+            f"training took {of_training}; give at least {enough}"
         )
+    joules = cost.joules or 0.0
     return Cost(
-        max(_finite(share.seconds), pairs * cost.seconds),
-        max(_finite(share.joules), pairs * (cost.joules or 0.0)),
+        max(
+            min(_finite(share.seconds), most * cost.seconds + ending.seconds),
+            pairs * cost.seconds + ending.seconds,
+        ),
+        max(min(_finite(share.joules), most * joules), pairs * joules),
     )
 
 
@@ -197,13 +210,15 @@ def _nothing_new(situation: Situation, suggestions: int) -> bool:
     return len(stale) == suggestions
 
 
-def _again(tried: Sequence[Configuration], left: Budget, limits: Limits) -> Step | None:
+def _again(
+    situation: Situation, tried: Sequence[Configuration], left: Budget, limits: Limits
+) -> Step | None:
     """The next training of the rounds; None when they are over, or the money is."""
     fewest = 1
     for most, times in ROUNDS:
         for each in ranked(tried, fewest)[:most]:
             if each.seeds < times:
-                if not left.covers(each.cost, _SAFE):
+                if not situation.has_time(left, each.cost):
                     return None
                 return Train(
                     Part.AGAIN, each.settings, each.seeds, Limits(limits.cost, limits.hung_s)
@@ -227,7 +242,8 @@ def _begin_proof(
     if best is default:
         return Finished()
     pair = default.cost.plus(best.cost)
-    pairs = math.floor(min(situation.left().trainings(pair) / _SAFE, MOST_PAIRS))
+    left = situation.left().minus(Cost(situation.ending_s))
+    pairs = math.floor(min(left.trainings(pair) / _SAFE, MOST_PAIRS))
     return BeginProof(best.settings, pairs) if pairs >= FEWEST_PAIRS else Finished()
 
 
@@ -252,7 +268,7 @@ def _proof(
             if same or any(t.host != situation.host for t in theirs):
                 break  # another host is at it
             needed = expected if not theirs else _expected(tried, (settings,))
-            if not left.covers(needed, _SAFE):
+            if not situation.has_time(left, needed):
                 return Wait() if situation.running() else Finished()
             return Train(Part.PROOF, settings, block, limits, block)
     return Wait() if situation.running() else Finished()

@@ -78,11 +78,15 @@ def no_trouble(_settings: Settings, _seed: int) -> None:
 
 @dataclass
 class Simulated:
-    """Trains in no time: the truth with noise, ended by its limits as a process would be."""
+    """Trains in no time: the truth with noise, ended by its limits as a process would be.
+
+    ``ending_s``: as of processes, which keep some seconds of their limit for their end.
+    """
 
     surface: Surface
     rng: np.random.Generator
     trouble: Trouble = no_trouble
+    ending_s: float = 0.0
     trained: list[tuple[Job, Outcome]] = field(default_factory=list)
 
     def refused(self, settings: Settings) -> str:
@@ -93,7 +97,7 @@ class Simulated:
         value = truth * max(0.5, 1 + NOISE * self.rng.normal())
         state = self.trouble(job.settings, job.seed) or State.REACHED
         ends = {
-            limits.cost.seconds: State.OUT_OF_BUDGET,
+            limits.cost.seconds - self.ending_s: State.OUT_OF_BUDGET,
             limits.hung_s: State.HUNG,
             limits.value: State.PRUNED,
         }
@@ -142,10 +146,11 @@ def search(
     *,
     trouble: Trouble = no_trouble,
     storage: optuna.storages.BaseStorage | None = None,
+    ending_s: float = 0.0,
 ) -> tuple[SearchResult, Simulated]:
     """A whole search in memory."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    simulated = Simulated(surface, np.random.default_rng([seed, 1]), trouble)
+    simulated = Simulated(surface, np.random.default_rng([seed, 1]), trouble, ending_s=ending_s)
     store = Store(storage or optuna.storages.InMemoryStorage(), surface.knobs, sampler_seed=seed)
     lines: list[str] = []
     Driver(

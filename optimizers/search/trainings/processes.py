@@ -34,6 +34,8 @@ _GOES_ON = Ended(0)
 class ProcessTrainings:
     """Trains a command."""
 
+    ending_s = _TERM_S + _READ_S
+
     def __init__(
         self,
         folder: Path,
@@ -113,7 +115,7 @@ class ProcessTrainings:
             seconds = time.monotonic() - begin
             if seconds >= limits.hung_s:
                 return Ended(0, State.HUNG, f"it was not done after {seconds:.0f} s")
-            if seconds + _TERM_S + _READ_S >= limits.cost.seconds:
+            if seconds + self.ending_s >= limits.cost.seconds:
                 return Ended(0, State.OUT_OF_BUDGET, "the budget of time was used up")
             if seconds - looked >= max(_LOOK_S, _LOOK_SHARE * seconds):
                 seen = self._look(runs, seconds, limits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,17 @@ def test_what_fails_is_charged_and_never_wins(seed: int) -> None:
         assert [result.champion[f"knob{i}"] for i in range(3)] == [None] * 3
     failed = [row for row in result.configurations if row.failed]
     assert failed and all(row.why for row in failed)
+
+
+@pytest.mark.parametrize("seed", range(10 if PROVE else 3))
+def test_no_training_is_begun_that_its_end_leaves_no_time_for(seed: int) -> None:
+    """Of trainings of a second, as many were begun and stopped at once as the budget had left."""
+    surface = replace(Surface.random(np.random.default_rng(seed), [4] * 4), base_s=1.0)
+    budget = Budget(seconds=100.0)
+    _, simulated = search(surface, budget, seed, ending_s=3.0)
+    states = Counter(outcome.state for _, outcome in simulated.trained)
+    assert states[State.OUT_OF_BUDGET] <= 1, states
+    assert 70.0 < spent_s(simulated) <= budget.seconds
 
 
 def test_trial_0_is_the_script_s_own_setting() -> None:
