@@ -12,7 +12,15 @@ from probe.compare.model import Comparison, ComparisonReport
 from probe.model import Provenance
 from probe.report.formats.md import cell, prose, table_of
 from probe.report.numbers import number
-from probe.report.text_tables import Table, between, joules, mebibytes, percent, seconds
+from probe.report.text_tables import (
+    Table,
+    between,
+    joules,
+    mebibytes,
+    percent,
+    seconds,
+    signed_percent,
+)
 
 from .analysis import Pages
 from .model import GLYPHS, Card, CardSet, Measured, Word
@@ -223,9 +231,9 @@ def _short(row: Measured | None) -> str:
     """``12 % less (8 … 16 %)``, and what the verdict on it is."""
     if row is None or row.gain is None:
         return "—"
-    change = f"{_signed_percent(-row.gain, row)}"
+    change = _signed_percent(-row.gain, row)
     if row.quantity == QUALITY:
-        change = f"{_signed_percent((row.other or 0.0) - (row.base or 0.0), row)}"
+        change = _signed_percent((row.other or 0.0) - (row.base or 0.0), row)
     limits = closed(row.interval)
     if limits is None or not row.base:
         return change
@@ -236,8 +244,7 @@ def _short(row: Measured | None) -> str:
 def _signed_percent(difference: float, row: Measured) -> str:
     if not row.base:
         return "—"
-    share = 100 * difference / abs(row.base)
-    return f"{'+' if share > 0 else ''}{percent(share)}"
+    return signed_percent(100 * difference / abs(row.base))
 
 
 def _code(text: str) -> str:

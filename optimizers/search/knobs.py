@@ -81,15 +81,12 @@ class Range:
 
     def suggest(self, trial: Trial) -> str | None:
         """A value by the sampler; None for the script's own."""
-        is_own = trial.suggest_categorical(self.name, [_OWN, _SET]) == _OWN
-        # Suggested in any case: only of knobs that every trial has does the sampler learn which
-        # values go together, as a rate and a batch size.
+        if trial.suggest_categorical(self.name, [_OWN, _SET]) == _OWN:
+            return None
         inner = f"{self.name}.value"
         if self.is_whole:
-            value = str(trial.suggest_int(inner, int(self.low), int(self.high), log=self.log))
-        else:
-            value = f"{trial.suggest_float(inner, self.low, self.high, log=self.log):.4g}"
-        return None if is_own else value
+            return str(trial.suggest_int(inner, int(self.low), int(self.high), log=self.log))
+        return f"{trial.suggest_float(inner, self.low, self.high, log=self.log):.4g}"
 
 
 Knob = Choices | Range

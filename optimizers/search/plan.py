@@ -93,8 +93,8 @@ class Situation:
             spent = spent.plus(training.charged)
         return self.budget.minus(spent)
 
-    def has_time(self, left: Budget, cost: Cost) -> bool:
-        """Whether so much of the budget is enough for a training, or more, of that cost."""
+    def fits(self, left: Budget, cost: Cost) -> bool:
+        """Whether trainings of that cost, and their end, fit in what is left of the budget."""
         return left.minus(Cost(self.ending_s)).covers(cost, _SAFE)
 
     def running(self) -> bool:
@@ -118,7 +118,7 @@ def next_step(situation: Situation) -> Step:
         if len(tried) < 2:  # one other than the default, however small the budget is
             rounds = Budget(0.0, 0.0)
         exploring = left.minus(Cost(_finite(rounds.seconds), _finite(rounds.joules)))
-        if situation.has_time(exploring, _best(tried, default).cost):
+        if situation.fits(exploring, _best(tried, default).cost):
             return Suggest(False, limits, random=_nothing_new(situation, NOTHING_NEW // 5))
     if (step := _again(situation, tried, left, limits)) is not None:
         return step
@@ -218,7 +218,7 @@ def _again(
     for most, times in ROUNDS:
         for each in ranked(tried, fewest)[:most]:
             if each.seeds < times:
-                if not situation.has_time(left, each.cost):
+                if not situation.fits(left, each.cost):
                     return None
                 return Train(
                     Part.AGAIN, each.settings, each.seeds, Limits(limits.cost, limits.hung_s)
@@ -268,7 +268,7 @@ def _proof(
             if same or any(t.host != situation.host for t in theirs):
                 break  # another host is at it
             needed = expected if not theirs else _expected(tried, (settings,))
-            if not situation.has_time(left, needed):
+            if not situation.fits(left, needed):
                 return Wait() if situation.running() else Finished()
             return Train(Part.PROOF, settings, block, limits, block)
     return Wait() if situation.running() else Finished()

@@ -70,7 +70,7 @@ class Store:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna says of each of these options that it is new
             self._sampler = optuna.samplers.TPESampler(
-                multivariate=True, constant_liar=True, seed=sampler_seed
+                multivariate=True, group=True, constant_liar=True, seed=sampler_seed
             )
         self._random = optuna.samplers.RandomSampler(seed=sampler_seed)
         self._studies = {

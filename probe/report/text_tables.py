@@ -164,6 +164,12 @@ def percent(value: float | None) -> str:
     return f"{'−' if value < 0 else ''}{digits} %"
 
 
+def signed_percent(value: float) -> str:
+    """The same, with a plus sign where it has digits and is above zero."""
+    text = percent(value)
+    return f"+{text}" if value > 0 and text[0].isdigit() else text
+
+
 def between(limits: Sequence[float | None] | None, unit: Callable[[float | None], str]) -> str:
     """An interval; one end may be open."""
     if limits is None:

@@ -11,7 +11,7 @@ import pytest
 from optimizers.errors import UsageError
 from optimizers.search.budget import Budget
 from optimizers.search.outcome import Cost, Outcome, Part, Settings, State, Training
-from optimizers.search.plan import BeginProof, Situation, Suggest, Train, Wait, next_step
+from optimizers.search.plan import BeginProof, Finished, Situation, Suggest, Train, Wait, next_step
 
 OWN: Settings = {"lr": None}
 OTHER: Settings = {"lr": "0.1"}
@@ -96,3 +96,28 @@ def test_joules_limit_as_seconds_do() -> None:
         next_step(given)
     step = next_step(replace(given, budget=Budget(math.inf, 2000.0)))
     assert isinstance(step, Suggest) and 100.0 < (step.limits.cost.joules or 0.0) <= 400.0
+
+
+@pytest.mark.parametrize("joules", [None, 100.0])
+def test_no_more_is_kept_for_the_proof_than_its_pairs_take(joules: float | None) -> None:
+    """Of a budget for 1000 trainings: 18 for eight pairs, not 300, and 294 for the rounds."""
+    trained = [training(OWN, joules=joules)] + [
+        training({"lr": str(at)}, joules=joules) for at in range(679)
+    ]
+    given = situation(trained, 10_000.0)
+    if joules is not None:
+        given = replace(given, budget=Budget(math.inf, 100_000.0))
+    assert isinstance(next_step(given), Suggest)
+    more = [training({"lr": "0.5"}, joules=joules)] * 20
+    step = next_step(replace(given, trainings=[*trained, *more]))
+    assert isinstance(step, Train) and step.part is Part.AGAIN
+
+
+def test_what_would_leave_no_time_for_its_end_is_not_begun() -> None:
+    tried = [training(OWN), training(OTHER, 5.0), training(OTHER, 5.0, part=Part.AGAIN)]
+    proof = [training(side, part=Part.PROOF, block=0) for side in (OWN, OTHER)]
+    given = situation([*tried, *proof], 52.0, proof=PROVED)
+    assert isinstance(next_step(given), Finished)  # 15 s for a pair, and 12 are left
+    given = replace(given, budget=Budget(60.0))
+    assert isinstance(next_step(given), Train)
+    assert isinstance(next_step(replace(given, ending_s=3.0)), Finished)

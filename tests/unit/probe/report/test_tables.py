@@ -10,7 +10,7 @@ from probe.model import Provenance
 from probe.report import phase_tables, rank_tables
 from probe.report.all_devices import MODELLED, TIMED, all_devices
 from probe.report.model import PhaseRow, PipelineRow, PipelineWaiting, RankRow
-from probe.report.text_tables import Table, percent
+from probe.report.text_tables import Table, percent, signed_percent
 from tests.fakes.reports import phase_row, report_of_rows
 
 
@@ -29,6 +29,14 @@ from tests.fakes.reports import phase_row, report_of_rows
 )
 def test_three_digits_and_no_powers_of_ten(value: float | None, said: str) -> None:
     assert percent(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(9.381, "+9.38 %"), (-55.72, "−55.7 %"), (0.0, "0 %"), (0.00002, "under 0.001 %")],
+)
+def test_a_change_has_a_sign_where_it_has_digits(value: float, said: str) -> None:
+    assert signed_percent(value) == said
 
 
 def test_the_main_table_of_several_ranks_is_their_sum() -> None:
