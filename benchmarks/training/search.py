@@ -1,6 +1,6 @@
 """What `probe search` finds, against random search and the default, for the same cost.
 
-    python -m benchmarks.training.search [--repeats 8] [--budget 150]
+    python -m benchmarks.training.search [--repeats 12] [--budget 150]
 
 In each repeat the product's search runs with its budget on a real small training of nine knobs
 (digits_mlp.py; a trial takes 1 to 5 s). Random search then gets as many seconds
@@ -42,7 +42,7 @@ OWN = (
     *("lr=log:1e-4..1", "momentum=0,0.5,0.8,0.95", "rule=adam", "decay=log:1e-4..10"),
     *("gain=log:0.1..3", "smoothing=0.1,0.3", "clipping=log:0.03..10", "dropout=0.1,0.3,0.5"),
 )
-SEEDS = 3  # fresh ones that each winner is trained on
+SEEDS = 8  # fresh ones that each winner is trained on
 COMMAND = [
     *(sys.executable, "-m", "benchmarks.training.digits_mlp", "--batch-size", "{batch}"),
     *("--lr", "{lr}", "--momentum", "{momentum}", "--rule", "{rule}", "--decay", "{decay}"),
@@ -127,7 +127,7 @@ def compared(rows: list[dict[str, Any]], other: str) -> dict[str, Any]:
 def main() -> None:
     """Print a line for each repeat, then both verdicts; exit with 1 if a bar is missed."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--repeats", type=int, default=8)
+    options.add_argument("--repeats", type=int, default=12)
     options.add_argument("--budget", type=float, default=150.0, help="of a search, in s")
     args = options.parse_args()
     os.chdir(ROOT)

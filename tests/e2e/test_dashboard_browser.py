@@ -367,8 +367,10 @@ def test_what_was_logged_is_drawn_over_joules(browser: Any, shown: Shown) -> Non
         assert "train_for_browser.py" in page.locator("#run-origin").inner_text()
     with opened(browser, shown, f"run/{shown.runs['modules']}") as page:
         settled(page)
-        ticks = page.locator(".of-anatomy .ytick text").all_text_contents()
-        assert ticks == ["step", "phase", "module"]
+        ticks = (
+            "[...document.querySelectorAll('.of-anatomy .ytick text')].map((n) => n.textContent)"
+        )
+        until(page, f"{ticks}.join() === 'step,phase,module'")
 
 
 def test_a_snapshot_is_one_file_that_asks_nobody(
