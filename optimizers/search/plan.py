@@ -155,13 +155,13 @@ def _was_short(training: Training, left: Budget) -> bool:
 
 def _kept_for_proof(situation: Situation, default: Configuration) -> Cost:
     """What the proof needs of the budget. Raises UsageError if too little else is left."""
-    pairs, most = (2.0 * each * _SAFE for each in (FEWEST_PAIRS, MOST_PAIRS))
+    fewest, most = (2.0 * pairs * _SAFE for pairs in (FEWEST_PAIRS, MOST_PAIRS))  # trainings
     share, cost = situation.budget.times(PROOF_SHARE), default.cost
     trained = sum(t.part is not Part.PROOF for t in situation.trainings)
     ending = Cost(situation.ending_s)
-    if trained == 1 and not situation.left().minus(ending).covers(cost, pairs + _SAFE):
+    if trained == 1 and not situation.left().minus(ending).covers(cost, fewest + _SAFE):
         of_training = Budget(cost.seconds, cost.joules or math.inf)
-        enough = of_training.times(pairs + 2.5)
+        enough = of_training.times(fewest + 2.5)
         enough = Budget(enough.seconds + ending.seconds, enough.joules)
         raise UsageError(
             f"the budget of {situation.budget} is too small for two trials and their proof: one "
@@ -171,9 +171,9 @@ def _kept_for_proof(situation: Situation, default: Configuration) -> Cost:
     return Cost(
         max(
             min(_finite(share.seconds), most * cost.seconds + ending.seconds),
-            pairs * cost.seconds + ending.seconds,
+            fewest * cost.seconds + ending.seconds,
         ),
-        max(min(_finite(share.joules), most * joules), pairs * joules),
+        max(min(_finite(share.joules), most * joules), fewest * joules),
     )
 
 
