@@ -18,7 +18,8 @@ import numpy as np
 
 import probe
 
-TARGET, ENOUGH = "accuracy>=0.97", 0.97
+ENOUGH = 0.97
+TARGET = f"accuracy>={ENOUGH}"
 WIDTH, EVERY, MOST = 512, 512, 40_000  # hidden units; samples between evaluations, and in all
 Arrays = list[np.ndarray]
 Mask = np.ndarray | None
@@ -128,9 +129,11 @@ def dropped(rng: np.random.Generator, shape: tuple[int, int], share: float) -> M
 
 
 def clip(gradients: Arrays, most: float | None) -> None:
-    """Scale them down to a norm of ``most``."""
+    """Scale them down to a norm of ``most``, if there is a limit."""
+    if most is None:
+        return
     norm = float(np.sqrt(sum(float((g * g).sum()) for g in gradients)))
-    if most is not None and norm > most:
+    if norm > most:
         for g in gradients:
             g *= np.float32(most / norm)
 

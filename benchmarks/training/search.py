@@ -3,11 +3,11 @@
     python -m benchmarks.training.search [--repeats 12] [--budget 150]
 
 In each repeat the product's search runs with its budget on a real small training of nine knobs
-(digits_mlp.py; a trial takes 1 to 5 s). Random search then gets as many seconds
-as the search has used without its proof, draws settings evenly and keeps the fastest. Both winners
-and the default are trained in turn on fresh seeds; a repeat is a pair of their mean times to the
-target. Bars, by the paired 95 % interval over the repeats: the search's winner is faster than
-random search's, and than the default.
+(digits_mlp.py; a trial takes 1 to 5 s). Random search then gets as many seconds as the search has
+used without its proof, draws settings evenly and keeps the fastest. Both winners and the default
+are trained in turn on fresh seeds; a repeat is a pair of their mean times to the target. Bars, by
+the paired 95 % interval over the repeats: the search's winner is faster than random search's, and
+than the default.
 """
 
 from __future__ import annotations

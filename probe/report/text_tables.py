@@ -165,7 +165,7 @@ def percent(value: float | None) -> str:
 
 
 def signed_percent(value: float) -> str:
-    """The same, with a plus sign where it has digits and is above zero."""
+    """A percentage as `percent` writes it; one above zero has a plus sign."""
     text = percent(value)
     return f"+{text}" if value > 0 and text[0].isdigit() else text
 
